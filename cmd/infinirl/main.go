@@ -1,0 +1,84 @@
+// Command infinirl trains agents whose episodes outgrow the context window.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the whole command line; each command lives in a file of its name.
+type commands struct {
+}
+
+// inputError marks bad usage and bad input: exit status 2 instead of 1.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+// badInput marks err as the user's to mend; nil stays nil.
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return inputError{err}
+}
+
+// streams are the process's three standard streams, replaced in tests.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run parses and executes one command line and returns the exit status:
+// 0 success, 1 failure, 2 bad usage or bad input.
+func run(ctx context.Context, args []string, std streams) int {
+	var cli commands
+	exit := -1
+	parser, err := kong.New(&cli,
+		kong.Name("infinirl"),
+		kong.Description("Reinforcement learning for agents whose episodes outgrow the context window."),
+		kong.UsageOnError(),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { exit = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(std),
+	)
+	if err != nil {
+		panic(err) // the command structs above are wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help has printed and asked to leave
+		return exit
+	}
+	if err == nil {
+		err = command.Run()
+	} else {
+		err = badInput(err)
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(std.err, "infinirl: %v\n", err)
+	if bad := (inputError{}); errors.As(err, &bad) {
+		return 2
+	}
+	return 1
+}
