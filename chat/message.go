@@ -30,6 +30,10 @@ type Message struct {
 	// recorded runs, so pairing is by position (condense), never by id alone.
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	Name       string `json:"name,omitempty"`
+	// Observation marks a user message that holds the environment's answer to the
+	// assistant message before it, as protocols without a tool role have them. It
+	// is condensed as a tool result; a genuine user message is not.
+	Observation bool `json:"observation,omitempty"`
 }
 
 // ToolCall is one request of the assistant to run a tool.
@@ -57,6 +61,10 @@ type Codec interface {
 	// GenerationPrefix returns the ids that open an assistant turn. They are part
 	// of the prompt, never sampled.
 	GenerationPrefix() []int32
+	// GenerationSuffix returns the ids that complete an assistant turn after its
+	// sampled ids: the end token if sampling was cut short, template glue that
+	// follows the end token, or nothing. They are never sampled.
+	GenerationSuffix(sampled []int32) []int32
 	// DecodeAssistant parses sampled ids (without the generation prefix, with or
 	// without the end token). Text that is no valid call comes back as content
 	// without tool calls: what to answer is the environment's decision.
