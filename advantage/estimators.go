@@ -1,0 +1,35 @@
+package advantage
+
+// The estimators that work on one trajectory at a time.
+
+var (
+	_ = Register(Estimator{
+		Name: "gae", Summary: "GAE across the cuts, decoupled λ", Values: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return GAE(e, cfg.Gamma, cfg.actorLambda(e.Trainable()), cfg.CriticLambda)
+		}),
+	})
+	_ = Register(Estimator{
+		Name: "per-segment", Summary: "GAE with every segment its own terminal episode (baseline)", Values: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return PerSegmentGAE(e, cfg.Gamma, cfg.actorLambda(e.Trainable()), cfg.CriticLambda)
+		}),
+	})
+)
+
+// each runs an estimator on every trajectory by itself. The estimator returns
+// the reward that it could credit to no action.
+func each(estimate func(Episode[float32], Config) (dropped float64, err error)) func([]Episode[float32], Config) error {
+	return func(episodes []Episode[float32], cfg Config) error {
+		for _, e := range episodes {
+			dropped, err := estimate(e, cfg)
+			if err != nil {
+				return err
+			}
+			if dropped != 0 {
+				cfg.warn("trajectory %q: reward %v before the first trainable token follows no action: dropped", e.ID, dropped)
+			}
+		}
+		return nil
+	}
+}

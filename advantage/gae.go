@@ -1,0 +1,90 @@
+package advantage
+
+// GAE is cross-segment generalised advantage estimation with separate λ for
+// actor and critic: one scan, backwards in time, over the whole trajectory.
+//
+//	A = C = 0;  nv = V(s_T) if truncated, else 0      once a trajectory
+//	for every trainable token, last to first, through all segments:
+//	    δ_t  = r_t + γ·nv − V_t
+//	    A_t  = δ_t + γ·λ_actor ·A_{t+1}               advantage
+//	    C_t  = δ_t + γ·λ_critic·C_{t+1}               return R_t = C_t + V_t
+//	    nv   = V_t
+//
+// A condensation is a deterministic part of the environment: the state after
+// the last action of one segment is the condensed prompt of the next, whose
+// value is V at that segment's first trainable token. Therefore the carry
+// (A, C, nv) crosses the cut as it is, and cutting a trajectory anywhere
+// changes no bit of the result.
+//
+// The scan must meet the last segment (inv_iter 0) first. In the order of time,
+// inv_iter from high to low, the reward would never leave the last segment.
+//
+// Sources: Schulman et al., arXiv 1506.02438, eq. 16; decoupled λ: VC-PPO,
+// arXiv 2503.01491, and VAPO, arXiv 2504.05118.
+//
+// It returns the reward that came before the first trainable token: it follows
+// no action and is credited to none.
+func GAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
+	c := carry{nv: e.Bootstrap, reward: e.Outcome}
+	for k := len(e.Segments) - 1; k >= 0; k-- {
+		scan(&c, e.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
+	}
+	return c.reward, c.check(&e)
+}
+
+// PerSegmentGAE is GAE with every segment its own terminal episode: the
+// baseline that lets no credit cross a cut. Only rewards on tokens without a
+// decision still find their action in an earlier segment.
+func PerSegmentGAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
+	c := carry{nv: e.Bootstrap, reward: e.Outcome}
+	for k := len(e.Segments) - 1; k >= 0; k-- {
+		scan(&c, e.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
+		if err := c.check(&e); err != nil {
+			return 0, err
+		}
+		c = carry{reward: c.reward}
+	}
+	return c.reward, nil
+}
+
+// carry is the state of the scan between two trainable tokens.
+type carry struct {
+	a, c   float64 // A_{t+1}, C_{t+1}
+	nv     float64 // value of the state after the current token
+	reward float64 // rewards since the token before, waiting for their action
+}
+
+// check reports a NaN or infinity, which the recursion never loses again.
+func (c *carry) check(e interface{ checkFinite() error }) error {
+	if isFinite(c.a) && isFinite(c.c) {
+		return nil
+	}
+	return e.checkFinite()
+}
+
+// scan runs the recursion through one segment. A reward on a token that is not
+// trainable waits for the nearest earlier one that is and is not decayed; a
+// NaN or infinity there is no reward.
+func scan[T Float](state *carry, s Segment[T], gamma, gammaLambdaActor, gammaLambdaCritic float64) {
+	a, c, nv, reward := state.a, state.c, state.nv, state.reward
+	n := len(s.Mask)
+	values, rewards := s.Values[:n], s.Rewards[:n]
+	advantages, returns := s.Advantages[:n], s.Returns[:n]
+	for t := n - 1; t >= 0; t-- {
+		r := float64(rewards[t])
+		if !s.Mask[t] {
+			advantages[t], returns[t] = 0, 0
+			if r != 0 && isFinite(r) {
+				reward += r
+			}
+			continue
+		}
+		v := float64(values[t])
+		delta := r + reward + gamma*nv - v
+		a = delta + gammaLambdaActor*a
+		c = delta + gammaLambdaCritic*c
+		nv, reward = v, 0
+		advantages[t], returns[t] = T(a), T(c+v)
+	}
+	*state = carry{a, c, nv, reward}
+}

@@ -1,0 +1,60 @@
+package advantage
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Estimator is a named way to assign credit.
+//
+// To add one, write a file with its function and a package variable
+//
+//	var _ = Register(Estimator{Name: "mine", Estimate: mine})
+//
+// and it is known to Compute, to configurations and to the command line.
+type Estimator struct {
+	Name string
+	// Summary is one line for help texts.
+	Summary string
+	// Values tells that the estimator cannot do without the values column.
+	Values bool
+	// Batch tells that trajectories depend on one another (groups, whitening):
+	// all must be there at once. Otherwise Estimate may be called with any
+	// subset of the trajectories.
+	Batch bool
+	// Estimate writes Advantages and Returns of every segment. Every episode
+	// has at least one trainable token.
+	Estimate func(episodes []Episode[float32], cfg Config) error
+}
+
+var estimators = map[string]Estimator{}
+
+// Register adds an estimator. It is meant for package initialisation and
+// panics on a name that is taken.
+func Register(e Estimator) struct{} {
+	if _, taken := estimators[e.Name]; taken || e.Name == "" {
+		panic("advantage: estimator name " + e.Name + " is taken or empty")
+	}
+	estimators[e.Name] = e
+	return struct{}{}
+}
+
+// Lookup returns the estimator of that name, or an error that lists all names.
+func Lookup(name string) (Estimator, error) {
+	e, ok := estimators[name]
+	if !ok {
+		return Estimator{}, fmt.Errorf("estimator: %q: want one of %s", name, strings.Join(Names(), ", "))
+	}
+	return e, nil
+}
+
+// Names lists the registered estimators in alphabetical order.
+func Names() []string {
+	names := make([]string, 0, len(estimators))
+	for name := range estimators {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

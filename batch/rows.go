@@ -1,0 +1,103 @@
+package batch
+
+import "fmt"
+
+// floatColumns lists the float columns with the names that they have in files.
+func (b *Batch) floatColumns() [7]floatColumn {
+	return [...]floatColumn{
+		{"rollout_log_probs", &b.RolloutLogProbs},
+		{"old_log_probs", &b.OldLogProbs},
+		{"ref_log_probs", &b.RefLogProbs},
+		{"values", &b.Values},
+		{"rewards", &b.Rewards},
+		{"advantages", &b.Advantages},
+		{"returns", &b.Returns},
+	}
+}
+
+type floatColumn struct {
+	name string
+	data *[]float32
+}
+
+// Select returns a new batch of the given rows, in that order, with copies of
+// all columns. A row may be asked for more than once.
+func (b *Batch) Select(rows []int) *Batch {
+	out := &Batch{Rows: make([]Row, len(rows)), CuSeqLens: make([]int64, len(rows)+1)}
+	for j, i := range rows {
+		out.Rows[j] = b.Rows[i]
+		out.CuSeqLens[j+1] = out.CuSeqLens[j] + b.CuSeqLens[i+1] - b.CuSeqLens[i]
+	}
+	out.TokenIDs = Gather(b, b.TokenIDs, rows)
+	out.LossMask = Gather(b, b.LossMask, rows)
+	from, to := b.floatColumns(), out.floatColumns()
+	for c := range from {
+		*to[c].data = Gather(b, *from[c].data, rows)
+	}
+	return out
+}
+
+// Gather returns the entries of a token column of b at the given rows,
+// concatenated; nil for an absent column. It carries columns that are not part
+// of the batch (loss weights) along with a Select.
+func Gather[T any](b *Batch, column []T, rows []int) []T {
+	if column == nil {
+		return nil
+	}
+	n := 0
+	for _, i := range rows {
+		start, end := b.Span(i)
+		n += end - start
+	}
+	out := make([]T, 0, n)
+	for _, i := range rows {
+		start, end := b.Span(i)
+		out = append(out, column[start:end]...)
+	}
+	return out
+}
+
+// Append adds the rows of other behind those of b. Both must have the same
+// columns, unless b has no rows yet: then b takes the columns of other.
+func (b *Batch) Append(other *Batch) error {
+	if len(b.Rows) > 0 && len(other.Rows) > 0 {
+		mine, theirs := b.floatColumns(), other.floatColumns()
+		for c := range mine {
+			if (*mine[c].data == nil) != (*theirs[c].data == nil) {
+				return fmt.Errorf("append to a batch: column %s is in one batch and not in the other", mine[c].name)
+			}
+		}
+	}
+	if len(b.CuSeqLens) == 0 {
+		b.CuSeqLens = append(b.CuSeqLens, 0)
+	}
+	base := b.CuSeqLens[len(b.CuSeqLens)-1]
+	for i := range other.Rows {
+		b.Rows = append(b.Rows, other.Rows[i])
+		b.CuSeqLens = append(b.CuSeqLens, base+other.CuSeqLens[i+1]-other.CuSeqLens[0])
+	}
+	b.TokenIDs = append(b.TokenIDs, other.TokenIDs...)
+	b.LossMask = append(b.LossMask, other.LossMask...)
+	mine, theirs := b.floatColumns(), other.floatColumns()
+	for c := range mine {
+		*mine[c].data = append(*mine[c].data, *theirs[c].data...)
+	}
+	return nil
+}
+
+// Trainable returns the number of tokens of row i that the loss mask keeps.
+func (b *Batch) Trainable(i int) int {
+	start, end := b.Span(i)
+	n := 0
+	for _, m := range b.LossMask[start:end] {
+		if m {
+			n++
+		}
+	}
+	return n
+}
+
+// Describe names row i in an error: its trajectory and segment.
+func (b *Batch) Describe(i int) string {
+	return fmt.Sprintf("trajectory %q, inv_iter %d", b.Rows[i].TrajectoryID, b.Rows[i].InvIter)
+}

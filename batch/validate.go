@@ -1,0 +1,62 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Validate checks the shape of the batch: offsets that rise from 0 to the
+// number of tokens, columns of one length, prompts without trainable tokens,
+// and rows that make whole trajectories (see Trajectories). The error names
+// the column, the row and the trajectory.
+func (b *Batch) Validate() error {
+	if err := b.validateShape(); err != nil {
+		return err
+	}
+	_, err := b.Trajectories()
+	return err
+}
+
+// validateShape checks everything but the grouping into trajectories.
+func (b *Batch) validateShape() error {
+	n := len(b.Rows)
+	if n == 0 {
+		return errors.New("batch: no rows")
+	}
+	if len(b.CuSeqLens) != n+1 {
+		return fmt.Errorf("batch: cu_seqlens has %d entries for %d rows: want %d", len(b.CuSeqLens), n, n+1)
+	}
+	if b.CuSeqLens[0] != 0 {
+		return fmt.Errorf("batch: cu_seqlens starts with %d: want 0", b.CuSeqLens[0])
+	}
+	tokens := len(b.TokenIDs)
+	for i := range b.Rows {
+		length := b.CuSeqLens[i+1] - b.CuSeqLens[i]
+		if length < 0 || b.CuSeqLens[i+1] > int64(tokens) {
+			return fmt.Errorf("batch: cu_seqlens[%d] = %d after %d, of %d tokens: want it to rise and stay within the tokens", i+1, b.CuSeqLens[i+1], b.CuSeqLens[i], tokens)
+		}
+		if p := b.Rows[i].PromptLen; p < 0 || int64(p) > length {
+			return fmt.Errorf("batch: row %d, %s: prompt_len %d of a row of %d tokens", i, b.Describe(i), p, length)
+		}
+	}
+	if b.CuSeqLens[n] != int64(tokens) {
+		return fmt.Errorf("batch: cu_seqlens ends with %d of %d tokens", b.CuSeqLens[n], tokens)
+	}
+	if len(b.LossMask) != tokens {
+		return fmt.Errorf("batch: loss_mask has %d entries for %d tokens", len(b.LossMask), tokens)
+	}
+	for _, c := range b.floatColumns() {
+		if *c.data != nil && len(*c.data) != tokens {
+			return fmt.Errorf("batch: %s has %d entries for %d tokens", c.name, len(*c.data), tokens)
+		}
+	}
+	for i := range b.Rows {
+		start, _ := b.Span(i)
+		for t, m := range b.LossMask[start : start+b.Rows[i].PromptLen] {
+			if m {
+				return fmt.Errorf("batch: row %d, %s: loss_mask is set on prompt token %d", i, b.Describe(i), t)
+			}
+		}
+	}
+	return nil
+}
