@@ -1,0 +1,123 @@
+// Package bpe is a byte-level byte-pair-encoding tokenizer that loads Hugging
+// Face tokenizer.json files (the Qwen and Llama 3 families, GPT-2 and their kin)
+// and returns the ids that Hugging Face's tokenizers library returns.
+//
+// Text becomes ids in five steps, each in a file of its own:
+//
+//	added.go    cut out the added tokens, <|im_start|> and the like
+//	nfc.go      normalise what is left to NFC, where the file asks for it
+//	split.go    cut it into pieces (words, numbers, runs of space); scan.go does
+//	            the same faster for the patterns of the known families
+//	merge.go    start from one token a byte of the piece and merge adjacent
+//	            pairs, the pair that was learnt first going first
+//	decode.go   and back: join the bytes of the tokens
+//
+// Byte-pair encoding of text is due to Sennrich et al. 2016, arXiv 1508.07909;
+// its byte-level form to Radford et al. 2019 (GPT-2).
+package bpe
+
+import "github.com/infinirl/infinirl/token"
+
+// Tokenizer is a loaded tokenizer.json. It is immutable, so that many goroutines
+// may use it at once.
+type Tokenizer struct {
+	model model
+	pre   pretokenizer
+	nfc   bool
+
+	added    []addedToken
+	controls map[string]int32 // by spelling
+	special  map[int32]bool   // by id: the tokens that skip_special_tokens leaves out
+	raw      matcher          // control and other tokens matched in the text as it is
+	normal   matcher          // tokens matched in normalised text
+	plain    matcher          // of normal, those that are no control tokens
+
+	prefix, suffix []int32 // what the post-processor puts around a text
+}
+
+var (
+	_ token.Tokenizer = (*Tokenizer)(nil)
+	_ token.Controls  = (*Tokenizer)(nil)
+)
+
+// Encode returns the ids of plain text. Text that spells a control token stays
+// text. Control tokens are the added tokens that are special or that are matched
+// before normalisation, such as <|im_end|> and <tool_call>.
+//
+// Each malformed part of text that is not UTF-8 counts as one U+FFFD (the maximal
+// subparts of the Unicode standard, section 3.9), as when Python or Rust decode
+// it. The error is always nil.
+func (t *Tokenizer) Encode(text string) ([]int32, error) {
+	return t.encode(text, nil, &t.plain), nil
+}
+
+// EncodeRendered returns the ids of text in which spelled control tokens are
+// control tokens, such as a prompt rendered by a chat template: Hugging Face's
+// encode(text, add_special_tokens=False).
+func (t *Tokenizer) EncodeRendered(text string) []int32 {
+	return t.encode(text, &t.raw, &t.normal)
+}
+
+// Wrap returns ids inside the tokens that the file's post-processor puts around
+// every text, such as <|begin_of_text|>. Wrap(EncodeRendered(text)) is Hugging
+// Face's encode(text).
+func (t *Tokenizer) Wrap(ids []int32) []int32 {
+	wrapped := make([]int32, 0, len(t.prefix)+len(ids)+len(t.suffix))
+	wrapped = append(wrapped, t.prefix...)
+	wrapped = append(wrapped, ids...)
+	return append(wrapped, t.suffix...)
+}
+
+// Size is one more than the largest id. Ids below it that no token has decode to
+// U+FFFD.
+func (t *Tokenizer) Size() int { return len(t.model.text) }
+
+// Control returns the id of the control token spelled name.
+func (t *Tokenizer) Control(name string) (int32, bool) {
+	id, ok := t.controls[name]
+	return id, ok
+}
+
+// Special reports whether id is a special token: one that Hugging Face's decode
+// leaves out unless told otherwise.
+func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
+
+// encode cuts out the tokens of raw, normalises the rest, cuts out the tokens of
+// normal, and tokenizes what is left.
+func (t *Tokenizer) encode(text string, raw, normal *matcher) []int32 {
+	text = validUTF8(text)
+	ids := make([]int32, 0, len(text)/3+len(text)/64+4)
+	raw.cut(text, func(part string, id int32) {
+		if id >= 0 {
+			ids = append(ids, id)
+			return
+		}
+		if t.nfc {
+			part = nfc(part)
+		}
+		normal.cut(part, func(part string, id int32) {
+			if id >= 0 {
+				ids = append(ids, id)
+				return
+			}
+			ids = t.appendText(ids, part)
+		})
+	})
+	return ids
+}
+
+// appendText appends the ids of text that holds no added token.
+func (t *Tokenizer) appendText(ids []int32, text string) []int32 {
+	if scan := t.pre.scan; scan != nil {
+		for start := 0; start < len(text); {
+			end := scan.next(text, start)
+			ids = t.model.appendPiece(ids, text[start:end])
+			start = end
+		}
+		return ids
+	}
+	for _, piece := range t.pre.split(text) {
+		ids = t.model.appendPiece(ids, piece)
+	}
+	return ids
+}
