@@ -1,0 +1,195 @@
+package train
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/infinirl/infinirl/advantage"
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/ppo"
+)
+
+// Config is everything a run is determined by. Its keys, defaults and meanings
+// are those of configs/search.yaml; no default lives in code.
+type Config struct {
+	Env     string `yaml:"env"`
+	Seed    uint64 `yaml:"seed"`
+	Base    string `yaml:"base"`
+	Threads int    `yaml:"threads"`
+
+	Condense  CondenseConfig   `yaml:"condense"`
+	Rollout   RolloutConfig    `yaml:"rollout"`
+	Advantage advantage.Config `yaml:"advantage"`
+	PPO       ppo.Config       `yaml:"ppo"`
+	Train     LoopConfig       `yaml:"train"`
+	Eval      EvalConfig       `yaml:"eval"`
+}
+
+// CondenseConfig chooses the rule that cuts trajectories. Lengths in tokens.
+type CondenseConfig struct {
+	Rule     string `yaml:"rule"`
+	Mode     string `yaml:"mode"`
+	High     int    `yaml:"high"`
+	Low      int    `yaml:"low"`
+	KeepLast int    `yaml:"keep_last"`
+}
+
+// Rules returns the condenser's own configuration. The windows of the embedded
+// environments hold one tool round at a time, never a parallel batch.
+func (c CondenseConfig) Rules() condense.Config {
+	rules := condense.Config{Rule: c.Rule, High: c.High, Low: c.Low, KeepLast: c.KeepLast}
+	if c.Rule == condense.ToolFIFO {
+		rules.Mode = c.Mode
+	}
+	return rules
+}
+
+// RolloutConfig says how many episodes a step plays and how.
+type RolloutConfig struct {
+	Groups      int     `yaml:"groups"`
+	GroupSize   int     `yaml:"group_size"`
+	Temperature float64 `yaml:"temperature"`
+	MaxReply    int     `yaml:"max_reply"`
+	MaxTurns    int     `yaml:"max_turns"`
+	MaxSegments int     `yaml:"max_segments"`
+	Concurrency int     `yaml:"concurrency"`
+}
+
+// LoopConfig says how the learner uses each step's trajectories.
+type LoopConfig struct {
+	Steps            int     `yaml:"steps"`
+	StopAtSuccess    float64 `yaml:"stop_at_success"`
+	Epochs           int     `yaml:"epochs"`
+	Minibatches      int     `yaml:"minibatches"`
+	MicroBatchTokens int     `yaml:"micro_batch_tokens"`
+	ActorLR          float64 `yaml:"actor_lr"`
+	CriticLR         float64 `yaml:"critic_lr"`
+	CriticWarmup     int     `yaml:"critic_warmup"`
+	WeightDecay      float64 `yaml:"weight_decay"`
+	MaxGradNorm      float64 `yaml:"max_grad_norm"`
+	OldLogProbs      string  `yaml:"old_log_probs"`
+	CheckpointEvery  int     `yaml:"checkpoint_every"`
+	KeepCheckpoints  int     `yaml:"keep_checkpoints"`
+	SaveRollouts     bool    `yaml:"save_rollouts"`
+}
+
+// EvalConfig says what the evaluations before and after training play.
+type EvalConfig struct {
+	Tasks       int     `yaml:"tasks"`
+	Temperature float64 `yaml:"temperature"`
+}
+
+// Shipped returns the shipped configuration of that name.
+func Shipped(name string) (Config, error) {
+	var cfg Config
+	text, err := configs.Read(name)
+	if err != nil {
+		return cfg, err
+	}
+	// The file of the default environment is complete; the others only say what differs.
+	defaults, err := configs.Read("search")
+	if err != nil {
+		return cfg, err
+	}
+	if err := cfg.Merge(bytes.NewReader(defaults), "search.yaml"); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.Merge(bytes.NewReader(text), name+".yaml")
+}
+
+// Merge reads YAML over the configuration: keys that the text names replace
+// theirs, the others stay. An unknown key is an error; where names the source.
+func (c *Config) Merge(text io.Reader, where string) error {
+	err := yaml.NewDecoder(text, yaml.Strict()).Decode(c)
+	if err == nil || errors.Is(err, io.EOF) { // an empty file changes nothing
+		return nil
+	}
+	return fmt.Errorf("%s: %s", where, oneLine(err))
+}
+
+// Set applies one override of the form a.b=value.
+func (c *Config) Set(assignment string) error {
+	key, value, found := strings.Cut(assignment, "=")
+	if !found || key == "" {
+		return fmt.Errorf("--set %s: want key=value, e.g. train.steps=10", assignment)
+	}
+	var text strings.Builder
+	path := strings.Split(key, ".")
+	for depth, name := range path {
+		fmt.Fprintf(&text, "%s%s:", strings.Repeat(" ", depth), name)
+		if depth < len(path)-1 {
+			text.WriteByte('\n')
+		}
+	}
+	if value == "" {
+		value = `""`
+	}
+	fmt.Fprintf(&text, " %s\n", value)
+	return c.Merge(strings.NewReader(text.String()), "--set "+assignment)
+}
+
+// YAML returns the configuration as a file that Merge reads back.
+func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
+
+// oneLine is the first line of a YAML error: "[line:column] what"; the lines
+// after it show the source.
+func oneLine(err error) string {
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	return message
+}
+
+// Validate returns an error that names the first key whose value cannot work.
+func (c Config) Validate() error {
+	checks := []struct {
+		ok   bool
+		key  string
+		got  any
+		want string
+	}{
+		{c.Threads >= 0, "threads", c.Threads, "0 or more"},
+		{c.Rollout.Groups > 0, "rollout.groups", c.Rollout.Groups, "1 or more"},
+		{c.Rollout.GroupSize > 0, "rollout.group_size", c.Rollout.GroupSize, "1 or more"},
+		{c.Rollout.Temperature > 0, "rollout.temperature", c.Rollout.Temperature, "more than 0: training needs samples"},
+		{c.Rollout.MaxReply > 0, "rollout.max_reply", c.Rollout.MaxReply, "1 or more"},
+		{c.Rollout.MaxTurns > 0, "rollout.max_turns", c.Rollout.MaxTurns, "1 or more"},
+		{c.Rollout.MaxSegments > 0, "rollout.max_segments", c.Rollout.MaxSegments, "1 or more"},
+		{c.Rollout.Concurrency > 0, "rollout.concurrency", c.Rollout.Concurrency, "1 or more"},
+		{c.Train.Steps >= 0, "train.steps", c.Train.Steps, "0 or more"},
+		{c.Train.StopAtSuccess >= 0 && c.Train.StopAtSuccess <= 1, "train.stop_at_success", c.Train.StopAtSuccess, "0 to 1"},
+		{c.Train.Epochs > 0, "train.epochs", c.Train.Epochs, "1 or more"},
+		{c.Train.Minibatches > 0, "train.minibatches", c.Train.Minibatches, "1 or more"},
+		{c.Train.MicroBatchTokens > 0, "train.micro_batch_tokens", c.Train.MicroBatchTokens, "1 or more"},
+		{c.Train.ActorLR > 0, "train.actor_lr", c.Train.ActorLR, "more than 0"},
+		{c.Train.CriticLR > 0, "train.critic_lr", c.Train.CriticLR, "more than 0"},
+		{c.Train.CriticWarmup >= 0, "train.critic_warmup", c.Train.CriticWarmup, "0 or more"},
+		{c.Train.WeightDecay >= 0, "train.weight_decay", c.Train.WeightDecay, "0 or more"},
+		{c.Train.MaxGradNorm > 0, "train.max_grad_norm", c.Train.MaxGradNorm, "more than 0"},
+		{c.Train.OldLogProbs == "rollout" || c.Train.OldLogProbs == "learner", "train.old_log_probs", c.Train.OldLogProbs, "rollout or learner"},
+		{c.Train.CheckpointEvery > 0, "train.checkpoint_every", c.Train.CheckpointEvery, "1 or more"},
+		{c.Train.KeepCheckpoints > 0, "train.keep_checkpoints", c.Train.KeepCheckpoints, "1 or more"},
+		{c.Eval.Tasks > 0, "eval.tasks", c.Eval.Tasks, "1 or more"},
+		{c.Eval.Temperature > 0, "eval.temperature", c.Eval.Temperature, "more than 0 (the greedy evaluation is always run too)"},
+		{c.Rollout.Groups*c.Rollout.GroupSize >= c.Train.Minibatches, "train.minibatches", c.Train.Minibatches, "at most one a trajectory (rollout.groups × rollout.group_size)"},
+	}
+	for _, check := range checks {
+		if !check.ok {
+			return fmt.Errorf("%s: %v: want %s", check.key, check.got, check.want)
+		}
+	}
+	if _, err := condense.New(c.Condense.Rules()); err != nil {
+		return fmt.Errorf("condense: %w", err)
+	}
+	if err := c.Advantage.Validate(); err != nil {
+		return fmt.Errorf("advantage: %w", err)
+	}
+	if err := c.PPO.Validate(); err != nil {
+		return fmt.Errorf("ppo: %w", err)
+	}
+	return nil
+}
