@@ -29,8 +29,8 @@ var colours = []string{
 
 // Suite is the family of key-to-door tasks. It is immutable.
 type Suite struct {
+	words *token.Vocabulary
 	codec *chat.Words
-	size  int
 }
 
 var _ env.Suite = (*Suite)(nil)
@@ -45,7 +45,7 @@ func NewSuite() *Suite {
 	if err != nil {
 		panic("keytodoor: " + err.Error())
 	}
-	return &Suite{codec: codec, size: vocabulary.Size()}
+	return &Suite{words: vocabulary, codec: codec}
 }
 
 // Name is "keytodoor".
@@ -55,7 +55,7 @@ func (*Suite) Name() string { return "keytodoor" }
 func (s *Suite) Codec() chat.Codec { return s.codec }
 
 // VocabularySize returns the number of words, control words included.
-func (s *Suite) VocabularySize() int { return s.size }
+func (s *Suite) VocabularySize() int { return s.words.Size() }
 
 // Task returns task i of a split.
 func (s *Suite) Task(split env.Split, i int) env.Task {

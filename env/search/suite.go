@@ -27,8 +27,8 @@ import (
 
 // Suite is the family of search tasks. It is immutable.
 type Suite struct {
+	words *token.Vocabulary
 	codec *chat.Words
-	size  int
 }
 
 var _ env.Suite = (*Suite)(nil)
@@ -43,7 +43,7 @@ func NewSuite() *Suite {
 	if err != nil {
 		panic("search: " + err.Error())
 	}
-	return &Suite{codec: codec, size: vocabulary.Size()}
+	return &Suite{words: vocabulary, codec: codec}
 }
 
 // Name is "search".
@@ -53,7 +53,7 @@ func (*Suite) Name() string { return "search" }
 func (s *Suite) Codec() chat.Codec { return s.codec }
 
 // VocabularySize returns the number of words, control words included.
-func (s *Suite) VocabularySize() int { return s.size }
+func (s *Suite) VocabularySize() int { return s.words.Size() }
 
 // Task returns task i of a split.
 func (s *Suite) Task(split env.Split, i int) env.Task {
