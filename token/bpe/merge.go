@@ -1,9 +1,6 @@
 package bpe
 
-import (
-	"container/heap"
-	"math/bits"
-)
+import "math/bits"
 
 // model holds the vocabulary and the merges.
 type model struct {
@@ -119,19 +116,15 @@ func (m *model) mergeLong(symbols []int32) int {
 	n := len(symbols)
 	next := make([]int32, n) // next[i]: the symbol after i, n after the last; 0 when i is merged away
 	prev := make([]int32, n)
-	var queue pairQueue
+	var queue mergeQueue
 	for i := range symbols {
 		next[i], prev[i] = int32(i+1), int32(i-1)
 		if i+1 < n {
-			if merge := m.pairs.get(symbols[i], symbols[i+1]); merge != noMerge {
-				queue = append(queue, merge>>32<<32|uint64(i))
-			}
+			queue.push(m.pairs.get(symbols[i], symbols[i+1]), int32(i))
 		}
 	}
-	heap.Init(&queue)
 	for len(queue) > 0 {
-		first := heap.Pop(&queue).(uint64)
-		rank, i := first>>32, int32(uint32(first))
+		rank, i := queue.pop()
 		j := next[i]
 		if j == 0 || int(j) == n {
 			continue // merged away, or the last one by now
@@ -156,4 +149,103 @@ func (m *model) mergeLong(symbols []int32) int {
 		kept++
 	}
 	return kept
+}
+
+// mergeQueue is a binary heap of waiting merges, rank<<32 | position of the left
+// symbol, smallest first.
+type mergeQueue []uint64
+
+func (q *mergeQueue) push(merge uint64, position int32) {
+	if merge == noMerge {
+		return
+	}
+	entry := merge>>32<<32 | uint64(position)
+	*q = append(*q, entry)
+	heap := *q
+	i := len(heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if heap[parent] <= entry {
+			break
+		}
+		heap[i] = heap[parent]
+		i = parent
+	}
+	heap[i] = entry
+}
+
+func (q *mergeQueue) pop() (rank uint64, position int32) {
+	heap := *q
+	first, last := heap[0], heap[len(heap)-1]
+	heap = heap[:len(heap)-1]
+	*q = heap
+	i := 0
+	for 2*i+1 < len(heap) {
+		child := 2*i + 1
+		if child+1 < len(heap) && heap[child+1] < heap[child] {
+			child++
+		}
+		if heap[child] >= last {
+			break
+		}
+		heap[i] = heap[child]
+		i = child
+	}
+	if len(heap) > 0 {
+		heap[i] = last
+	}
+	return first >> 32, int32(uint32(first))
+}
+
+// pairTable maps a pair of tokens to its merge. It is a hash table with linear
+// probing, filled to at most two thirds.
+type pairTable struct {
+	slots []pairSlot
+	shift int
+}
+
+type pairSlot struct {
+	pair  uint64 // left<<32 | right, or noPair
+	merge uint64
+}
+
+const noPair = ^uint64(0)
+
+func newPairTable(pairs int) pairTable {
+	size := max(bits.Len(uint(pairs+pairs/2)), 4)
+	t := pairTable{slots: make([]pairSlot, 1<<size), shift: 64 - size}
+	for i := range t.slots {
+		t.slots[i].pair = noPair
+	}
+	return t
+}
+
+func (t *pairTable) put(left, right int32, merge uint64) {
+	pair := uint64(uint32(left))<<32 | uint64(uint32(right))
+	mask := len(t.slots) - 1
+	i := t.hash(pair)
+	for t.slots[i].pair != noPair && t.slots[i].pair != pair {
+		i = (i + 1) & mask
+	}
+	t.slots[i] = pairSlot{pair, merge}
+}
+
+// get returns the merge of a pair, noMerge where there is none.
+func (t *pairTable) get(left, right int32) uint64 {
+	pair := uint64(uint32(left))<<32 | uint64(uint32(right))
+	slots := t.slots
+	mask := len(slots) - 1
+	for i := t.hash(pair); ; i++ {
+		slot := &slots[i&mask]
+		if slot.pair == pair {
+			return slot.merge
+		}
+		if slot.pair == noPair {
+			return noMerge
+		}
+	}
+}
+
+func (t *pairTable) hash(pair uint64) int {
+	return int(pair * 0x9e3779b97f4a7c15 >> t.shift)
 }

@@ -1,0 +1,477 @@
+package bpe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxID bounds the ids of a file, so that a wrong one cannot ask for all memory.
+const maxID = 1 << 24
+
+// Read loads a tokenizer.json. It accepts what byte-level models of type BPE are
+// made of: normalizer NFC or none, pre-tokenizers Split and ByteLevel, decoder
+// ByteLevel, post-processors ByteLevel and TemplateProcessing, and Sequences of
+// these. An error names the field that is malformed or not supported. The fields
+// truncation and padding are ignored.
+func Read(r io.Reader) (*Tokenizer, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read tokenizer.json: %w", err)
+	}
+	t, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	return t, nil
+}
+
+func parse(data []byte) (*Tokenizer, error) {
+	var file struct {
+		AddedTokens   []addedToken    `json:"added_tokens"`
+		Normalizer    json.RawMessage `json:"normalizer"`
+		PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+		PostProcessor json.RawMessage `json:"post_processor"`
+		Decoder       json.RawMessage `json:"decoder"`
+		Model         json.RawMessage `json:"model"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, locate(data, err)
+	}
+	var t Tokenizer
+	var err error
+	if t.nfc, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
+		return nil, err
+	}
+	if err = t.pre.parse(file.PreTokenizer); err != nil {
+		return nil, err
+	}
+	if t.prefix, t.suffix, err = parsePostProcessor("post_processor", file.PostProcessor); err != nil {
+		return nil, err
+	}
+	if err = parseDecoder("decoder", file.Decoder); err != nil {
+		return nil, err
+	}
+	vocabulary, err := t.model.parse(file.Model)
+	if err != nil {
+		return nil, err
+	}
+	return &t, t.add(file.AddedTokens, vocabulary)
+}
+
+// locate gives an error of encoding/json the line and column it happened at.
+func locate(data []byte, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		before := data[:min(int(syntax.Offset), len(data))]
+		line := bytes.Count(before, []byte("\n")) + 1
+		return fmt.Errorf("line %d, column %d: %w", line, len(before)-bytes.LastIndexByte(before, '\n')-1, err)
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Errorf("%s: want %s, got %s", kind.Field, kind.Type, kind.Value)
+	}
+	return err
+}
+
+// component is what the parts of a pipeline have in common: a type, and a list of
+// others when the type is Sequence.
+type component struct {
+	Type string `json:"type"`
+
+	Normalizers   []json.RawMessage `json:"normalizers"`
+	Pretokenizers []json.RawMessage `json:"pretokenizers"`
+	Processors    []json.RawMessage `json:"processors"`
+	Decoders      []json.RawMessage `json:"decoders"`
+}
+
+// parseComponent reads one at the given field; of type "" if it is null or absent.
+func parseComponent(field string, data json.RawMessage) (component, error) {
+	var c component
+	if absent(data) {
+		return c, nil
+	}
+	return c, parseField(field, data, &c)
+}
+
+func parseField(field string, data json.RawMessage, to any) error {
+	err := json.Unmarshal(data, to)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		if kind.Field != "" {
+			field += "." + kind.Field
+		}
+		return fmt.Errorf("%s: want %s, got %s", field, kind.Type, kind.Value)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}
+
+func absent(data json.RawMessage) bool {
+	return len(data) == 0 || bytes.Equal(data, []byte("null"))
+}
+
+func unsupported(field, got, want string) error {
+	return fmt.Errorf("%s: %q is not supported: want %s", field, got, want)
+}
+
+func parseNormalizer(field string, data json.RawMessage) (nfc bool, err error) {
+	c, err := parseComponent(field, data)
+	if err != nil {
+		return false, err
+	}
+	switch c.Type {
+	case "":
+	case "NFC":
+		nfc = true
+	case "Sequence":
+		for i, part := range c.Normalizers {
+			one, err := parseNormalizer(fmt.Sprintf("%s.normalizers[%d]", field, i), part)
+			if err != nil {
+				return false, err
+			}
+			nfc = nfc || one
+		}
+	default:
+		return false, unsupported(field+".type", c.Type, "NFC, Sequence or null")
+	}
+	return nfc, nil
+}
+
+// parse reads pre_tokenizer: Split steps and, last, one of type ByteLevel, from
+// which on a text is its bytes.
+func (p *pretokenizer) parse(data json.RawMessage) error {
+	byteLevel := false
+	var walk func(field string, data json.RawMessage) error
+	walk = func(field string, data json.RawMessage) error {
+		c, err := parseComponent(field, data)
+		if err != nil {
+			return err
+		}
+		if byteLevel {
+			return fmt.Errorf("%s: a step after ByteLevel is not supported", field)
+		}
+		var s step
+		switch c.Type {
+		case "Sequence":
+			for i, part := range c.Pretokenizers {
+				if err := walk(fmt.Sprintf("%s.pretokenizers[%d]", field, i), part); err != nil {
+					return err
+				}
+			}
+			return nil
+		case "Split":
+			s, err = parseSplit(field, data)
+		case "ByteLevel":
+			byteLevel = true
+			s, err = parseByteLevel(field, data)
+		default:
+			err = unsupported(field+".type", c.Type, "Split, ByteLevel or Sequence")
+		}
+		p.steps = append(p.steps, s)
+		return err
+	}
+	if err := walk("pre_tokenizer", data); err != nil {
+		return err
+	}
+	if !byteLevel {
+		return fmt.Errorf("pre_tokenizer: no ByteLevel step: only byte-level models are supported")
+	}
+	// A step that changes nothing can go, and a single scanner can do it all.
+	steps := p.steps[:0]
+	for _, s := range p.steps {
+		if s.prefixSpace || s.pattern != nil {
+			steps = append(steps, s)
+		}
+	}
+	p.steps = steps
+	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].behavior == isolated {
+		p.scan = steps[0].pattern.scan
+	}
+	return nil
+}
+
+func parseSplit(field string, data json.RawMessage) (step, error) {
+	var split struct {
+		Pattern struct {
+			String *string
+			Regex  *string
+		} `json:"pattern"`
+		Behavior behavior `json:"behavior"`
+		Invert   bool     `json:"invert"`
+	}
+	if err := parseField(field, data, &split); err != nil {
+		return step{}, err
+	}
+	s := step{behavior: split.Behavior, invert: split.Invert}
+	switch split.Behavior {
+	case removed, isolated, mergedWithPrevious, mergedWithNext, contiguous:
+	default:
+		return s, unsupported(field+".behavior", string(split.Behavior), "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous")
+	}
+	switch {
+	case split.Pattern.Regex != nil:
+		var err error
+		if s.pattern, err = compile(*split.Pattern.Regex); err != nil {
+			return s, fmt.Errorf("%s.pattern.Regex: %w", field, err)
+		}
+	case split.Pattern.String != nil && *split.Pattern.String != "":
+		s.pattern = &pattern{literal: *split.Pattern.String}
+	default:
+		return s, fmt.Errorf("%s.pattern: want a Regex or a String that is not empty", field)
+	}
+	return s, nil
+}
+
+func parseByteLevel(field string, data json.RawMessage) (step, error) {
+	level := struct {
+		AddPrefixSpace bool `json:"add_prefix_space"`
+		UseRegex       bool `json:"use_regex"`
+	}{UseRegex: true}
+	err := parseField(field, data, &level)
+	s := step{prefixSpace: level.AddPrefixSpace, behavior: isolated}
+	if level.UseRegex {
+		s.pattern = &pattern{scan: knownPattern(patternGPT2)}
+	}
+	return s, err
+}
+
+func parseDecoder(field string, data json.RawMessage) error {
+	c, err := parseComponent(field, data)
+	if err != nil {
+		return err
+	}
+	switch c.Type {
+	case "ByteLevel":
+		return nil
+	case "Sequence":
+		if len(c.Decoders) == 1 {
+			return parseDecoder(field+".decoders[0]", c.Decoders[0])
+		}
+		return fmt.Errorf("%s.decoders: %d of them are not supported: want one, ByteLevel", field, len(c.Decoders))
+	}
+	return unsupported(field+".type", c.Type, "ByteLevel")
+}
+
+// parsePostProcessor returns what is put before and after a text.
+func parsePostProcessor(field string, data json.RawMessage) (prefix, suffix []int32, err error) {
+	c, err := parseComponent(field, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch c.Type {
+	case "", "ByteLevel": // ByteLevel changes offsets only
+	case "TemplateProcessing":
+		return parseTemplate(field, data)
+	case "Sequence":
+		for i, part := range c.Processors {
+			before, after, err := parsePostProcessor(fmt.Sprintf("%s.processors[%d]", field, i), part)
+			if err != nil {
+				return nil, nil, err
+			}
+			prefix, suffix = append(before, prefix...), append(suffix, after...)
+		}
+	default:
+		return nil, nil, unsupported(field+".type", c.Type, "ByteLevel, TemplateProcessing, Sequence or null")
+	}
+	return prefix, suffix, nil
+}
+
+func parseTemplate(field string, data json.RawMessage) (prefix, suffix []int32, err error) {
+	var template struct {
+		Single []struct {
+			SpecialToken *struct{ ID string }
+			Sequence     *struct{ ID string }
+		} `json:"single"`
+		SpecialTokens map[string]struct {
+			IDs []int32 `json:"ids"`
+		} `json:"special_tokens"`
+	}
+	if err := parseField(field, data, &template); err != nil {
+		return nil, nil, err
+	}
+	texts := 0
+	for i, part := range template.Single {
+		switch {
+		case part.Sequence != nil && part.Sequence.ID == "A":
+			texts++
+		case part.SpecialToken != nil:
+			token, ok := template.SpecialTokens[part.SpecialToken.ID]
+			if !ok {
+				return nil, nil, fmt.Errorf("%s.single[%d]: %q is not in special_tokens", field, i, part.SpecialToken.ID)
+			}
+			if texts == 0 {
+				prefix = append(prefix, token.IDs...)
+			} else {
+				suffix = append(suffix, token.IDs...)
+			}
+		default:
+			return nil, nil, fmt.Errorf("%s.single[%d]: want a SpecialToken or Sequence A", field, i)
+		}
+	}
+	if texts != 1 {
+		return nil, nil, fmt.Errorf("%s.single: Sequence A appears %d times: want once", field, texts)
+	}
+	return prefix, suffix, nil
+}
+
+// add builds the matchers of the added tokens.
+func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error {
+	t.added = tokens
+	t.controls = make(map[string]int32)
+	t.special = make(map[int32]bool)
+	ids := make(map[string]int32)
+	next := int32(len(vocabulary)) // the id of the next token that is not in the vocabulary
+	for i, a := range tokens {
+		field := fmt.Sprintf("added_tokens[%d]", i)
+		if a.Content == "" {
+			return fmt.Errorf("%s.content: is empty", field)
+		}
+		if _, ok := ids[a.Content]; ok {
+			return fmt.Errorf("%s.content: %q is added twice", field, a.Content)
+		}
+		id, ok := vocabulary[a.Content]
+		if !ok {
+			id = next
+			next++
+		}
+		if a.ID != id {
+			return fmt.Errorf("%s.id: %q has id %d: want %d, its place in or after model.vocab", field, a.Content, a.ID, id)
+		}
+		ids[a.Content] = id
+		if err := t.model.define(id, a.Content); err != nil {
+			return fmt.Errorf("%s.id: %w", field, err)
+		}
+		spelling := a.Content
+		if a.Normalized && t.nfc {
+			spelling = nfc(spelling)
+		}
+		if a.control() {
+			t.controls[a.Content] = id
+		}
+		if a.Special {
+			t.special[id] = true
+		}
+		switch {
+		case !a.Normalized:
+			t.raw.insert(a, spelling)
+		case a.Special:
+			t.normal.insert(a, spelling)
+		default:
+			t.normal.insert(a, spelling)
+			t.plain.insert(a, spelling)
+		}
+	}
+	for _, ids := range [][]int32{t.prefix, t.suffix} {
+		for _, id := range ids {
+			if id < 0 || int(id) >= t.Size() || !t.model.known[id] {
+				return fmt.Errorf("post_processor: id %d is not that of any token", id)
+			}
+		}
+	}
+	return nil
+}
+
+// parse reads model and returns the vocabulary by spelling.
+func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
+	if absent(data) {
+		return nil, fmt.Errorf("model: is missing")
+	}
+	var file struct {
+		Type         string
+		Dropout      *float64
+		UnkToken     *string `json:"unk_token"`
+		Prefix       *string `json:"continuing_subword_prefix"`
+		Suffix       *string `json:"end_of_word_suffix"`
+		FuseUnk      bool    `json:"fuse_unk"`
+		ByteFallback bool    `json:"byte_fallback"`
+		IgnoreMerges bool    `json:"ignore_merges"`
+		Vocab        json.RawMessage
+		Merges       []json.RawMessage
+	}
+	kind, err := parseComponent("model", data)
+	if err != nil {
+		return nil, err
+	}
+	if kind.Type != "BPE" && kind.Type != "" { // old files leave the type out
+		return nil, unsupported("model.type", kind.Type, "BPE")
+	}
+	if err := parseField("model", data, &file); err != nil {
+		return nil, err
+	}
+	switch {
+	case file.Dropout != nil && *file.Dropout != 0:
+		return nil, fmt.Errorf("model.dropout: %v is not supported: want null, for merges at random cannot be reproduced", *file.Dropout)
+	case file.Prefix != nil && *file.Prefix != "":
+		return nil, unsupported("model.continuing_subword_prefix", *file.Prefix, "null")
+	case file.Suffix != nil && *file.Suffix != "":
+		return nil, unsupported("model.end_of_word_suffix", *file.Suffix, "null")
+	}
+	var vocabulary map[string]int32
+	if err := parseField("model.vocab", file.Vocab, &vocabulary); err != nil {
+		return nil, err
+	}
+	if len(vocabulary) == 0 {
+		return nil, fmt.Errorf("model.vocab: is empty")
+	}
+	for spelling, id := range vocabulary {
+		if err := m.define(id, spelling); err != nil {
+			return nil, fmt.Errorf("model.vocab: %w", err)
+		}
+	}
+	if err := m.parseMerges(file.Merges, vocabulary); err != nil {
+		return nil, err
+	}
+	m.fuse = file.FuseUnk
+	m.unknown = -1
+	if file.UnkToken != nil {
+		id, ok := vocabulary[*file.UnkToken]
+		if !ok {
+			return nil, fmt.Errorf("model.unk_token: %q is not in model.vocab", *file.UnkToken)
+		}
+		m.unknown = id
+	}
+	m.index(vocabulary, file.ByteFallback, file.IgnoreMerges)
+	return vocabulary, nil
+}
+
+// parseMerges reads merges in either form, "a b" or ["a", "b"]. The rank of a
+// merge is its place in the list.
+func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int32) error {
+	m.pairs = newPairTable(len(merges))
+	rank := uint64(0)
+	for i, data := range merges {
+		var pair []string
+		if data[0] == '"' {
+			var line string
+			if err := json.Unmarshal(data, &line); err != nil {
+				return fmt.Errorf("model.merges[%d]: %w", i, err)
+			}
+			if strings.HasPrefix(line, "#version") {
+				continue
+			}
+			pair = strings.Split(line, " ")
+		} else if err := parseField(fmt.Sprintf("model.merges[%d]", i), data, &pair); err != nil {
+			return err
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("model.merges[%d]: %s has %d parts: want 2", i, data, len(pair))
+		}
+		var ids [3]int32
+		for k, spelling := range []string{pair[0], pair[1], pair[0] + pair[1]} {
+			id, ok := vocabulary[spelling]
+			if !ok {
+				return fmt.Errorf("model.merges[%d]: token %q is not in model.vocab", i, spelling)
+			}
+			ids[k] = id
+		}
+		m.pairs.put(ids[0], ids[1], rank<<32|uint64(ids[2]))
+		rank++
+	}
+	return nil
+}
