@@ -15,6 +15,7 @@ import (
 
 // commands is the whole command line; each command lives in a file of its name.
 type commands struct {
+	Condense condenseCommand `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
 }
 
 // inputError marks bad usage and bad input: exit status 2 instead of 1.

@@ -1,0 +1,178 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/infinirl/infinirl/token"
+)
+
+// ChatML is the codec of the ChatML format with Hermes-style tool calls, over any
+// tokenizer:
+//
+//	<|im_start|>assistant
+//	<think>
+//	reasoning
+//	</think>
+//
+//	content
+//	<tool_call>
+//	{"name": "search", "arguments": {"query": "ada"}}
+//	</tool_call><|im_end|>
+//	<|im_start|>user
+//	<tool_response>
+//	result
+//	</tool_response><|im_end|>
+//
+// The delimiters are control tokens where the tokenizer has them, and text where
+// it has none. Tool schemas are not written: they belong into the system message.
+type ChatML struct {
+	tokenizer  token.Tokenizer
+	start, end []int32 // <|im_start|>, <|im_end|>
+	newline    []int32
+	prefix     []int32
+}
+
+var _ Codec = (*ChatML)(nil)
+
+// NewChatML returns the codec over a tokenizer.
+func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
+	c := &ChatML{tokenizer: tokenizer}
+	var role []int32
+	for _, part := range []struct {
+		ids     *[]int32
+		text    string
+		control bool
+	}{{&c.start, "<|im_start|>", true}, {&c.end, "<|im_end|>", true}, {&c.newline, "\n", false}, {&role, "assistant\n", false}} {
+		if controls, ok := tokenizer.(token.Controls); ok && part.control {
+			if id, ok := controls.Control(part.text); ok {
+				*part.ids = []int32{id}
+				continue
+			}
+		}
+		ids, err := tokenizer.Encode(part.text)
+		if err != nil {
+			return nil, fmt.Errorf("chatml codec: %q: %w", part.text, err)
+		}
+		*part.ids = ids
+	}
+	c.prefix = slices.Concat(c.start, role)
+	return c, nil
+}
+
+// Encode returns the ids of one whole message.
+func (c *ChatML) Encode(m Message) ([]int32, error) {
+	var head []int32
+	var text string
+	switch m.Role {
+	case Assistant:
+		head, text = c.prefix, writeAssistant(m)
+	case System, User:
+		head, text = c.start, string(m.Role)+"\n"+m.Content
+	case ToolRole:
+		head, text = c.start, "user\n<tool_response>\n"+m.Content+"\n</tool_response>"
+	default:
+		return nil, fmt.Errorf("chatml codec: unknown role %q", m.Role)
+	}
+	if m.Role != Assistant && len(m.ToolCalls) > 0 {
+		return nil, fmt.Errorf("chatml codec: %s message has tool calls", m.Role)
+	}
+	body, err := c.tokenizer.Encode(text)
+	if err != nil {
+		return nil, fmt.Errorf("chatml codec: %s message: %w", m.Role, err)
+	}
+	return slices.Concat(head, body, c.end, c.newline), nil
+}
+
+// GenerationPrefix returns the ids of "<|im_start|>assistant\n".
+func (c *ChatML) GenerationPrefix() []int32 { return c.prefix }
+
+// GenerationSuffix returns the newline after <|im_end|>, and <|im_end|> itself
+// for a reply that was cut before it.
+func (c *ChatML) GenerationSuffix(sampled []int32) []int32 {
+	if hasSuffix(sampled, c.end) {
+		return c.newline
+	}
+	return slices.Concat(c.end, c.newline)
+}
+
+// Stop returns the one sequence <|im_end|>.
+func (c *ChatML) Stop() [][]int32 { return [][]int32{c.end} }
+
+// DecodeAssistant parses reasoning and tool calls; a malformed call leaves the
+// whole reply as content.
+func (c *ChatML) DecodeAssistant(ids []int32) Message {
+	if hasSuffix(ids, c.end) {
+		ids = ids[:len(ids)-len(c.end)]
+	}
+	m := Message{Role: Assistant, Content: c.tokenizer.Decode(ids)}
+	if rest, ok := strings.CutPrefix(m.Content, "<think>\n"); ok {
+		if reasoning, content, ok := strings.Cut(rest, "\n</think>\n\n"); ok {
+			m.Reasoning, m.Content = reasoning, content
+		}
+	}
+	if content, calls, ok := ParseToolCalls(m.Content); ok {
+		m.Content, m.ToolCalls = content, calls
+	}
+	return m
+}
+
+// writeAssistant returns the text between the delimiters of an assistant message.
+// Arguments that are no JSON are written as a JSON string.
+func writeAssistant(m Message) string {
+	var text strings.Builder
+	if m.Reasoning != "" {
+		text.WriteString("<think>\n" + m.Reasoning + "\n</think>\n\n")
+	}
+	text.WriteString(m.Content)
+	for i, call := range m.ToolCalls {
+		arguments := call.Arguments
+		if !json.Valid([]byte(arguments)) { // models do write such
+			arguments = quote(arguments)
+		}
+		if i > 0 || m.Content != "" {
+			text.WriteByte('\n')
+		}
+		text.WriteString("<tool_call>\n{\"name\": " + quote(call.Name) + ", \"arguments\": " + arguments + "}\n</tool_call>")
+	}
+	return text.String()
+}
+
+// ParseToolCalls splits text that ends with Hermes-style <tool_call> elements into
+// the text before them and the calls. ok is false if there are none, or if what
+// they hold is no call.
+func ParseToolCalls(text string) (content string, calls []ToolCall, ok bool) {
+	const open, closing = "<tool_call>", "</tool_call>"
+	content, rest, found := strings.Cut(text, open)
+	for found {
+		var body string
+		if body, rest, found = strings.Cut(rest, closing); !found {
+			return "", nil, false
+		}
+		d := json.NewDecoder(bytes.NewReader([]byte(body)))
+		var call struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		if err := d.Decode(&call); err != nil || call.Name == "" || strings.TrimSpace(body[d.InputOffset():]) != "" {
+			return "", nil, false
+		}
+		arguments := string(call.Arguments)
+		if arguments == "" {
+			arguments = "{}"
+		}
+		calls = append(calls, ToolCall{Name: call.Name, Arguments: arguments})
+		var between string
+		if between, rest, found = strings.Cut(rest, open); strings.TrimSpace(between) != "" {
+			return "", nil, false
+		}
+	}
+	return strings.TrimSuffix(content, "\n"), calls, len(calls) > 0
+}
+
+func hasSuffix(ids, suffix []int32) bool {
+	return len(ids) >= len(suffix) && slices.Equal(ids[len(ids)-len(suffix):], suffix)
+}

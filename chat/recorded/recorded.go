@@ -1,0 +1,185 @@
+// Package recorded reads runs of agents that other programs have recorded.
+//
+// Read takes a file and detects its form by content: OpenAI messages and
+// Responses items, Anthropic messages, LangChain messages, ATIF, SWE-agent and
+// mini-swe-agent trajectories, OpenHands event logs, tau-bench results, ShareGPT
+// conversations, and the trajectories of this project; each as one JSON value, an
+// array of them, or JSON Lines. Errors name file, line and field.
+package recorded
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/infinirl/infinirl/chat"
+)
+
+// MaxBytes bounds the size of a file that Read accepts.
+const MaxBytes = 1 << 30
+
+// Run is one recorded conversation.
+type Run struct {
+	// ID is unique within the file. Runs of one Group try the same task.
+	ID    string
+	Group string
+	// Form names the form that the run was recorded in.
+	Form string
+	// Line is where the run starts in its file.
+	Line     int
+	Messages []Message
+	Tools    []chat.Tool
+	// Score is the outcome, if the recording tells it.
+	Score    float64
+	HasScore bool
+}
+
+// Message is a recorded message.
+type Message struct {
+	chat.Message
+	// IDs are the token ids that were recorded with the message, nil if none.
+	IDs []int32
+	// LogProbs belong to IDs, nil if none were recorded.
+	LogProbs []float32
+	// Line is where the message starts in its file.
+	Line int
+}
+
+// form is one way of recording runs.
+type form struct {
+	name string
+	// match reports whether a document has the form; it is asked in the order of forms.
+	match func(document) bool
+	read  func(document) ([]Run, error)
+}
+
+// document is one JSON value of a file: an object, or an array, whose first
+// element is then given too if it is an object.
+type document struct {
+	value
+	object object // of an object
+	items  []value
+	first  object // the first item of an array, if it is an object
+}
+
+var forms = []form{
+	{"tau-bench", matchTauBench, readTauBench},
+	{"openai-messages", matchMessages, readMessages},
+}
+
+// Read reads all runs of a file; name is for errors.
+func Read(name string, r io.Reader) ([]Run, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("%s: larger than %d MiB: split it by runs", name, MaxBytes>>20)
+	}
+	f := &file{name: name, data: data}
+	var runs []Run
+	documents, err := f.documents()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range documents {
+		more, err := readValue(v)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, more...)
+	}
+	seen := make(map[string]int, len(runs))
+	for i := range runs {
+		id := runs[i].ID
+		if id == "" {
+			id = fmt.Sprintf("run-%d", i)
+		}
+		runs[i].ID = id
+		if n := seen[id]; n > 0 {
+			runs[i].ID = fmt.Sprintf("%s#%d", id, n+1)
+		}
+		seen[id]++
+		if runs[i].Group == "" {
+			runs[i].Group = runs[i].ID
+		}
+	}
+	return runs, nil
+}
+
+// documents splits a file into its JSON values: one, or one a line.
+func (f *file) documents() ([]value, error) {
+	rest := bytes.TrimSpace(f.data)
+	if len(rest) == 0 {
+		return nil, fmt.Errorf("%s:1: the file is empty", f.name)
+	}
+	start := bytes.Index(f.data, rest[:1])
+	end := start + len(rest)
+	lineEnd := bytes.IndexByte(rest, '\n')
+	if lineEnd >= 0 {
+		if first, err := parse(f, start, start+lineEnd); err == nil {
+			documents := []value{first}
+			for at := start + lineEnd + 1; at < end; {
+				stop := end
+				if n := bytes.IndexByte(f.data[at:end], '\n'); n >= 0 {
+					stop = at + n
+				}
+				if len(bytes.TrimSpace(f.data[at:stop])) > 0 {
+					v, err := parse(f, at, stop)
+					if err != nil {
+						return nil, err
+					}
+					documents = append(documents, v)
+				}
+				at = stop + 1
+			}
+			return documents, nil
+		}
+	}
+	v, err := parse(f, start, end)
+	if err != nil {
+		return nil, err
+	}
+	return []value{v}, nil
+}
+
+// readValue reads the runs of one JSON value.
+func readValue(v value) ([]Run, error) {
+	d := document{value: v}
+	var err error
+	switch v.kind() {
+	case '{':
+		d.object, err = v.object()
+	case '[':
+		if d.items, err = v.array(); err == nil && len(d.items) > 0 && d.items[0].kind() == '{' {
+			d.first, err = d.items[0].object()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, form := range forms {
+		if form.match(d) {
+			runs, err := form.read(d)
+			for i := range runs {
+				if runs[i].Form == "" {
+					runs[i].Form = form.name
+				}
+				runs[i].Line = v.file.line(v.start)
+			}
+			return runs, err
+		}
+	}
+	if d.items != nil && d.first.fields != nil { // an array of runs
+		var runs []Run
+		for _, item := range d.items {
+			more, err := readValue(item)
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, more...)
+		}
+		return runs, nil
+	}
+	return nil, v.errorf("no known form of a recorded run: want messages, traj, history, steps, conversations or input")
+}
