@@ -50,16 +50,19 @@ type Set struct {
 	dot3            func(x, y, z []float32) float32
 	rmsNormBackward func(dx, dweight, dy, x, weight []float32, r, beta float32)
 	rotate          func(x, cos, sin []float32, sign float32)
-	adamW           func(param, grad, m, v []float32, step *AdamWStep)
+	adamW           func(param, grad, m, v []float32, keep, rate, beta1, rest1, beta2, rest2, unbias2, epsilon float32)
 }
 
 // Name is "avx512", "avx2" or "go".
 func (s *Set) Name() string { return s.name }
 
+// known lists the names of all sets, fastest first.
+var known = []string{"avx512", "avx2", "go"}
+
 // Available lists the names of the sets that this processor runs, fastest first.
 func Available() []string {
 	var names []string
-	for _, name := range []string{"avx512", "avx2", "go"} {
+	for _, name := range known {
 		if _, err := Select(name); err == nil {
 			names = append(names, name)
 		}
@@ -81,15 +84,16 @@ func Select(name string) (*Set, error) {
 		}
 		return set, nil
 	}
-	return nil, fmt.Errorf("unknown kernel set %q; choose avx512, avx2 or go", name)
+	return nil, fmt.Errorf("unknown kernel set %q; choose one of %s", name, strings.Join(Available(), ", "))
 }
 
 // Default returns the set that INFINIRL_KERNEL names or, if the variable is
 // empty, the fastest that this processor runs. The choice is made once.
 func Default() (*Set, error) { return chosen() }
 
-var chosen = sync.OnceValues(func() (*Set, error) {
-	name := os.Getenv(Variable)
+var chosen = sync.OnceValues(func() (*Set, error) { return choose(os.Getenv(Variable)) })
+
+func choose(name string) (*Set, error) {
 	if name == "" {
 		return Select(Available()[0])
 	}
@@ -98,4 +102,4 @@ var chosen = sync.OnceValues(func() (*Set, error) {
 		return nil, fmt.Errorf("environment variable %s: %w", Variable, err)
 	}
 	return set, nil
-})
+}

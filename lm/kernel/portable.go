@@ -178,13 +178,11 @@ func rotateGo(x, cos, sin []float32, sign float32) {
 	}
 }
 
-func adamWGo(param, grad, m, v []float32, step *AdamWStep) {
-	keep := 1 - step.LearningRate*step.WeightDecay
-	rate := step.LearningRate / step.Bias1
+func adamWGo(param, grad, m, v []float32, keep, rate, beta1, rest1, beta2, rest2, unbias2, epsilon float32) {
 	for i, g := range grad {
-		m[i] = step.Beta1*m[i] + (1-step.Beta1)*g
-		v[i] = step.Beta2*v[i] + (1-step.Beta2)*g*g
-		root := float32(math.Sqrt(float64(v[i] / step.Bias2)))
-		param[i] = param[i]*keep - rate*m[i]/(root+step.Epsilon)
+		m[i] = beta1*m[i] + rest1*g
+		v[i] = beta2*v[i] + rest2*g*g
+		root := float32(math.Sqrt(float64(v[i] * unbias2)))
+		param[i] = keep*param[i] - rate*m[i]/(root+epsilon)
 	}
 }

@@ -169,7 +169,8 @@ func (s *Set) AdamW(param, grad, m, v []float32, step AdamWStep) {
 	if n := len(param); len(grad) != n || len(m) != n || len(v) != n {
 		lengths("AdamW", n, len(grad), len(m), len(v))
 	}
-	s.adamW(param, grad, m, v, &step)
+	s.adamW(param, grad, m, v, 1-step.LearningRate*step.WeightDecay, step.LearningRate/step.Bias1,
+		step.Beta1, 1-step.Beta1, step.Beta2, 1-step.Beta2, 1/step.Bias2, step.Epsilon)
 }
 
 func lengths(op string, n ...int) {
