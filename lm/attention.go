@@ -1,0 +1,147 @@
+package lm
+
+import "math"
+
+// queryBlock is the number of consecutive queries that meet the keys in one
+// product. Larger blocks multiply faster but waste more on keys that the
+// block's first queries may not see.
+const queryBlock = 32
+
+// kvCache holds the keys and values of one sequence, by layer and key-value head:
+//
+//	k [L, G, d, stride] transposed, so that scores are one row-major product
+//	v [L, G, stride, d]
+type kvCache struct {
+	k, v   []float32
+	stride int // positions that there is room for
+}
+
+// reserve makes room for at least n positions; the content becomes undefined.
+func (c *kvCache) reserve(config *Config, n int) {
+	if n <= c.stride {
+		return
+	}
+	c.stride = cacheStride(n)
+	size := config.NumHiddenLayers * config.NumKeyValueHeads * config.HeadDim * c.stride
+	c.k, c.v = make([]float32, size), make([]float32, size)
+}
+
+// cacheStride rounds the number of positions up to cache lines, an odd number
+// of them, since rows a power of two apart would compete for the same sets of
+// the processor's cache.
+func cacheStride(n int) int { return (n+alignment-1)/alignment*alignment | alignment }
+
+// head returns the keys [d, stride] and values [stride, d] of one head.
+func (c *kvCache) head(config *Config, layer, g int) (k, v []float32) {
+	n := config.HeadDim * c.stride
+	at := (layer*config.NumKeyValueHeads + g) * n
+	return c.k[at : at+n], c.v[at : at+n]
+}
+
+// store puts rows row … row+rows−1 of a.k and a.v at position and after.
+func (c *kvCache) store(ws *workspace, layer int, a *activations, row, rows, position int) {
+	G, d := ws.m.config.NumKeyValueHeads, ws.m.config.HeadDim
+	for g := range G {
+		k, v := c.head(&ws.m.config, layer, g)
+		at := row*G*d + g*d
+		ws.k.Transpose(rows, d, a.k[at:], G*d, k[position:], c.stride)
+		for i := range rows {
+			copy(v[(position+i)*d:(position+i+1)*d], a.v[at+i*G*d:])
+		}
+	}
+}
+
+// attend computes causal attention for queries first … first+count−1 of a.q
+// [M, H·d], which sit at the given positions, over the keys and values in
+// cache. Results go to a.attention [M, H·d] and a.logSum [M, H].
+func (ws *workspace) attend(layer int, a *activations, cache *kvCache, positions []int32, first, count int) {
+	c := &ws.m.config
+	group := c.NumAttentionHeads / c.NumKeyValueHeads // query heads that share keys and values
+	for g := range c.NumKeyValueHeads {
+		k, v := cache.head(c, layer, g)
+		for row := first; row < first+count; row += queryBlock {
+			rows := min(queryBlock, first+count-row)
+			if rows == 1 {
+				ws.attendBlock(a, k, v, cache.stride, positions, row, 1, g*group, group)
+				continue
+			}
+			for h := g * group; h < (g+1)*group; h++ {
+				ws.attendBlock(a, k, v, cache.stride, positions, row, rows, h, 1)
+			}
+		}
+	}
+}
+
+// attendBlock computes attention for several rows of one head, or for several
+// heads of one row, over k [d, stride] and v [stride, d].
+func (ws *workspace) attendBlock(a *activations, k, v []float32, stride int, positions []int32, row, rows, head, heads int) {
+	H, d := ws.m.config.NumAttentionHeads, ws.m.config.HeadDim
+	B, ld := rows*heads, H*d // queries, and the distance between them
+	if heads > 1 {
+		ld = d
+	}
+	at := row*H*d + head*d
+	n := int(positions[row+rows-1]) + 1 // keys that the last query sees
+	s := grow(&ws.scores, B*n)          // [B, n]
+	sums := grow(&ws.sums, B)           // [B]
+	ws.k.Gemm(B, n, d, a.q[at:], ld, 1, k, stride, s, n, false)
+	for i := range B {
+		r, h := row+i/heads, head+i%heads
+		visible := int(positions[r]) + 1
+		p := s[i*n : i*n+visible]
+		greatest := ws.k.Max(p)
+		sums[i] = ws.k.ExpSum(p, p, greatest)
+		clear(s[i*n+visible : (i+1)*n])
+		a.logSum[r*H+h] = greatest + float32(math.Log(float64(sums[i])))
+	}
+	ws.k.Gemm(B, d, n, s, n, 1, v, d, a.attention[at:], ld, false)
+	for i, sum := range sums {
+		ws.k.Scale(1/sum, a.attention[at+i*ld:at+i*ld+d])
+	}
+}
+
+// attendBackward takes dO, the gradient of a.attention [M, H·d], to dq (of a.q)
+// [M, H·d] and adds to dk and dv [R, G·d]. The probabilities p are computed
+// again, one block of queries at a time (Dao et al. 2022, arXiv:2205.14135):
+//
+//	p  = exp(q·kᵀ − logSum)
+//	dv += pᵀ·dO
+//	ds = p ∘ (dO·vᵀ − rowsum(dO ∘ O))
+//	dq = ds·k,  dk += dsᵀ·q
+func (ws *workspace) attendBackward(layer int, a *activations, positions []int32, dO, dq, dk, dv []float32) {
+	c, b := &ws.m.config, &ws.gradient
+	H, G, d := c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim
+	R, M, stride := len(dk)/(G*d), len(positions), ws.cache.stride
+	vT := grow(&b.vT, d*R) // [d, R]
+	for h := range H {
+		g := h / (H / G)
+		k, v := ws.cache.head(c, layer, g)
+		if h%(H/G) == 0 {
+			ws.k.Transpose(R, d, v, d, vT, R)
+		}
+		for row := 0; row < M; row += queryBlock {
+			B := min(queryBlock, M-row)
+			n := int(positions[row+B-1]) + 1
+			at := row*H*d + h*d
+			p := grow(&ws.scores, B*n) // [B, n]
+			dp := grow(&b.dp, B*n)     // [B, n]
+			ws.k.Gemm(B, n, d, a.q[at:], H*d, 1, k, stride, p, n, false)
+			ws.k.Gemm(B, n, d, dO[at:], H*d, 1, vT, R, dp, n, false)
+			for i := range B {
+				visible := int(positions[row+i]) + 1
+				pi := p[i*n : i*n+visible]
+				ws.k.ExpSum(pi, pi, a.logSum[(row+i)*H+h])
+				clear(p[i*n+visible : (i+1)*n])
+			}
+			ws.k.Gemm(n, d, B, p, 1, n, dO[at:], H*d, dv[g*d:], G*d, true)
+			for i := range B {
+				visible := int(positions[row+i]) + 1
+				pi, dpi := p[i*n:i*n+visible], dp[i*n:i*n+visible]
+				o := at + i*H*d
+				ws.k.SoftmaxBackward(pi, pi, dpi, ws.k.Dot(dO[o:o+d], a.attention[o:o+d]), 1)
+			}
+			ws.k.Gemm(B, d, n, p, n, 1, a.k[g*d:], G*d, dq[at:], H*d, false)
+			ws.k.Gemm(n, d, B, p, 1, n, a.q[at:], H*d, dk[g*d:], G*d, true)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+// Package lm is a decoder-only transformer in float32, actor and critic, with
+// hand-written forward and backward passes, after llm.c (Karpathy 2024).
+//
+// The architecture is that of Llama and Qwen: RMSNorm, rotary position
+// embedding, SwiGLU, grouped-query attention, optionally biases on Q, K and V
+// (Qwen2) and RMSNorm on Q and K (Qwen3). The critic has the same trunk and a
+// scalar head. Checkpoints carry Hugging Face's names.
+//
+// In shapes, R is the number of packed positions, M of those whose output is
+// asked for, D the hidden size, F the intermediate size, H the number of query
+// heads, G of key-value heads, d the size of a head and V of the vocabulary.
+//
+// Work is split by rows, one row a sequence: a goroutine runs the whole
+// forward and backward pass of a row alone. Every element of a matrix product
+// is one chain of multiply-adds in fixed order and the gradients of rows are
+// added in the order of the rows, so all results are the same bits for any
+// number of threads and any split of a batch into consecutive micro-batches.
+package lm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+
+	"github.com/infinirl/infinirl/lm/kernel"
+)
+
+// Model holds the weights of an actor or a critic.
+//
+// Its methods may be called concurrently, except that nothing may change the
+// weights (an optimizer's step, CopyFrom) while another call is running.
+type Model struct {
+	// Threads is the number of goroutines that work on the rows of a call; 0
+	// means GOMAXPROCS. It does not influence results.
+	Threads int
+
+	config Config
+	layout *layout
+	kernel *kernel.Set
+	params []float32 // every parameter, in the order of the layout
+	weights
+
+	prepare    sync.Mutex // guards what follows
+	stale      bool       // headT is older than params
+	staleT     bool       // transposed is older than params
+	paramsT    []float32
+	transposed weights   // Wᵀ of every projection, [out, in], for the backward pass
+	headT      []float32 // [D, V] for the forward pass of an actor's head
+	rope       ropeTable
+	workspaces []*workspace // idle
+}
+
+// weights are the parameters of a model by name: slices of one flat array. The
+// same names serve gradients and transposed copies.
+type weights struct {
+	embed  []float32 // [V, D]
+	layers []layerWeights
+	norm   []float32 // [D]
+	head   []float32 // [V, D], the same slice as embed if tied; critic: [1, D]
+}
+
+type layerWeights struct {
+	norm1        []float32 // [D]
+	wq           []float32 // [D, H·d]
+	wk, wv       []float32 // [D, G·d]
+	bq           []float32 // [H·d], nil without attention bias
+	bk, bv       []float32 // [G·d]
+	qNorm, kNorm []float32 // [d], nil without QK-norm
+	wo           []float32 // [H·d, D]
+	norm2        []float32 // [D]
+	wGate, wUp   []float32 // [D, F]
+	wDown        []float32 // [F, D]
+}
+
+// NewActor returns a policy with fresh weights: normal with standard deviation
+// initializer_range, embeddings with embedding_init, norms 1, biases 0. The
+// projections back into the residual stream are scaled down by √(2L) as in
+// GPT-2 (Radford et al. 2019), so that its variance does not grow with depth.
+func NewActor(config Config, seed uint64) (*Model, error) { return newModel(config, false, seed) }
+
+// NewCritic returns a value model with fresh weights, as [NewActor]. Its head
+// is zero: every value is 0 before training.
+func NewCritic(config Config, seed uint64) (*Model, error) { return newModel(config, true, seed) }
+
+func newModel(config Config, critic bool, seed uint64) (*Model, error) {
+	m, err := allocate(config, critic)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6d6f64656c)) // stream "model"
+	for _, p := range m.layout.parameters {
+		values := m.params[p.offset : p.offset+p.size()]
+		std := m.config.InitializerRange
+		switch p.kind {
+		case kindNorm:
+			for i := range values {
+				values[i] = 1
+			}
+			continue
+		case kindBias, kindScore:
+			continue
+		case kindEmbedding:
+			std = m.config.EmbeddingInit
+		case kindResidual:
+			std /= math.Sqrt(2 * float64(m.config.NumHiddenLayers))
+		}
+		for i := range values {
+			values[i] = float32(std * rng.NormFloat64())
+		}
+	}
+	return m, nil
+}
+
+// allocate returns a model with zero weights.
+func allocate(config Config, critic bool) (*Model, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	set, err := kernel.Default()
+	if err != nil {
+		return nil, fmt.Errorf("lm: %w", err)
+	}
+	m := &Model{config: config.withDefaults(), kernel: set, stale: true, staleT: true}
+	m.layout = newLayout(m.config, critic)
+	m.params = make([]float32, m.layout.size)
+	m.weights = m.layout.view(m.params)
+	return m, nil
+}
+
+// Config is the model's configuration, defaults filled in.
+func (m *Model) Config() Config { return m.config }
+
+// IsCritic tells whether the model gives values instead of log-probs.
+func (m *Model) IsCritic() bool { return m.layout.critic }
+
+// NumParameters counts the model's parameters; tied embeddings count once.
+func (m *Model) NumParameters() int {
+	n := 0
+	for _, p := range m.layout.parameters {
+		n += p.size()
+	}
+	return n
+}
+
+// NewCriticFrom returns a critic with a copy of actor's trunk and a zero head.
+func NewCriticFrom(actor *Model) (*Model, error) {
+	critic, err := allocate(actor.config, true)
+	if err != nil {
+		return nil, err
+	}
+	critic.Threads, critic.kernel = actor.Threads, actor.kernel
+	for _, p := range critic.layout.parameters {
+		if from, ok := actor.layout.byName[p.name]; ok {
+			copy(critic.params[p.offset:p.offset+p.size()], actor.params[from.offset:])
+		}
+	}
+	return critic, nil
+}
+
+// CopyFrom sets the weights to those of a model of the same shape.
+func (m *Model) CopyFrom(other *Model) error {
+	if err := m.sameShape(other.layout, "model"); err != nil {
+		return err
+	}
+	copy(m.params, other.params)
+	m.changed()
+	return nil
+}
+
+// Clone returns an independent copy of the model.
+func (m *Model) Clone() *Model {
+	clone, err := allocate(m.config, m.layout.critic)
+	if err != nil {
+		panic(err) // m was made from the same configuration
+	}
+	clone.Threads, clone.kernel = m.Threads, m.kernel
+	copy(clone.params, m.params)
+	return clone
+}
+
+// sameShape guards against gradients or weights of another model.
+func (m *Model) sameShape(other *layout, what string) error {
+	if !m.layout.equal(other) {
+		return fmt.Errorf("lm: the %s belongs to a model of another shape", what)
+	}
+	return nil
+}
+
+// changed marks what is derived from the weights as out of date.
+func (m *Model) changed() {
+	m.prepare.Lock()
+	defer m.prepare.Unlock()
+	m.stale, m.staleT = true, true
+}
+
+func (m *Model) threads() int {
+	if m.Threads > 0 {
+		return m.Threads
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// prepareForward brings the derived weights of the forward pass up to date and
+// returns rotations for positions below length.
+func (m *Model) prepareForward(length int) ropeTable {
+	m.prepare.Lock()
+	defer m.prepare.Unlock()
+	if m.stale {
+		m.stale = false
+		if !m.layout.critic {
+			V, D := m.config.VocabSize, m.config.HiddenSize
+			if m.headT == nil {
+				m.headT = make([]float32, V*D)
+			}
+			m.kernel.Transpose(V, D, m.head, D, m.headT, V)
+		}
+	}
+	m.rope = m.rope.grow(m.config, length)
+	return m.rope
+}
+
+// prepareBackward brings the transposed projections up to date.
+func (m *Model) prepareBackward() {
+	m.prepare.Lock()
+	defer m.prepare.Unlock()
+	if !m.staleT {
+		return
+	}
+	m.staleT = false
+	if m.paramsT == nil {
+		m.paramsT = make([]float32, m.layout.size)
+		m.transposed = m.layout.view(m.paramsT)
+	}
+	for _, p := range m.layout.parameters {
+		if p.projection() {
+			m.kernel.Transpose(p.in, p.out, m.params[p.offset:], p.out, m.paramsT[p.offset:], p.in)
+		}
+	}
+}
+
+// takeWorkspace returns an idle workspace or a new one, with rotations set.
+func (m *Model) takeWorkspace(rope ropeTable) *workspace {
+	m.prepare.Lock()
+	defer m.prepare.Unlock()
+	var ws *workspace
+	if n := len(m.workspaces); n > 0 {
+		ws, m.workspaces = m.workspaces[n-1], m.workspaces[:n-1]
+	} else {
+		ws = newWorkspace(m)
+	}
+	ws.rope = rope
+	return ws
+}
+
+func (m *Model) giveWorkspace(ws *workspace) {
+	m.prepare.Lock()
+	defer m.prepare.Unlock()
+	m.workspaces = append(m.workspaces, ws)
+}
+
+// ropeTable holds the angles of rotary position embedding,
+// position · theta^(−2i/d) for i < d/2.
+type ropeTable struct {
+	length   int
+	cos, sin []float32 // [length, d/2]
+}
+
+// grow returns a table for at least length positions; old tables stay valid.
+func (t ropeTable) grow(c Config, length int) ropeTable {
+	if length <= t.length {
+		return t
+	}
+	half := c.HeadDim / 2
+	grown := ropeTable{length: max(256, 2*t.length, length)}
+	grown.cos = make([]float32, grown.length*half)
+	grown.sin = make([]float32, grown.length*half)
+	for i := range half {
+		frequency := math.Pow(c.RopeTheta, -2*float64(i)/float64(c.HeadDim))
+		for position := range grown.length {
+			sin, cos := math.Sincos(float64(position) * frequency)
+			grown.cos[position*half+i] = float32(cos)
+			grown.sin[position*half+i] = float32(sin)
+		}
+	}
+	return grown
+}

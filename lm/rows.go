@@ -1,0 +1,249 @@
+package lm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// Row is one sequence and the tokens of it that matter.
+type Row struct {
+	Tokens []int32 // [T]
+	// Targets are indices t ≥ 1 into Tokens, ascending. An actor gives
+	// log π(token_t | tokens_<t), a critic V_t, the value of the state before
+	// token_t; both are read at position t−1.
+	Targets []int32
+}
+
+// PolicyLoss takes the log-probs and entropies (in nats) of the targets of a row to
+// the gradients of the loss with respect to each; a nil gradient is zero. The
+// arguments are valid during the call. It is called from several goroutines at
+// once, for different rows in no particular order.
+//
+// Cross-entropy over N targets is dLogProb_t = −1/N, dEntropy = nil.
+type PolicyLoss func(row int, logProb, entropy []float32) (dLogProb, dEntropy []float32)
+
+// ValueLoss is the same for the values of a row.
+type ValueLoss func(row int, value []float32) (dValue []float32)
+
+// LogProbs computes the log-probs of the targets under softmax(logits/temperature)
+// and, if entropies is not nil, the entropy of that distribution at each target,
+// both in nats. logProbs[i] and entropies[i] have the length of rows[i].Targets.
+func (m *Model) LogProbs(ctx context.Context, rows []Row, temperature float32, logProbs, entropies [][]float32) error {
+	scale, err := m.checkPolicy(rows, temperature)
+	if err != nil {
+		return err
+	}
+	if err := checkOutput("logProbs", rows, logProbs); err != nil {
+		return err
+	}
+	if entropies != nil {
+		if err := checkOutput("entropies", rows, entropies); err != nil {
+			return err
+		}
+	}
+	return m.eachRow(ctx, rows, func(ws *workspace, i int) {
+		targets := ws.forwardRow(rows[i], false)
+		ws.headForward(targets, scale)
+		copy(logProbs[i], ws.logProb)
+		if entropies != nil {
+			copy(entropies[i], ws.entropy)
+		}
+	})
+}
+
+// Values computes the values at the targets; values[i] has the length of
+// rows[i].Targets.
+func (m *Model) Values(ctx context.Context, rows []Row, values [][]float32) error {
+	if err := m.checkValue(rows); err != nil {
+		return err
+	}
+	if err := checkOutput("values", rows, values); err != nil {
+		return err
+	}
+	return m.eachRow(ctx, rows, func(ws *workspace, i int) {
+		ws.forwardRow(rows[i], false)
+		ws.valueForward(len(rows[i].Targets))
+		copy(values[i], ws.value)
+	})
+}
+
+// AccumulatePolicy adds to gradients those of the sum over rows of a loss that
+// is given by its gradients with respect to log-probs and entropies, see
+// [LogProbs] and [PolicyLoss]. On an error gradients are undefined.
+func (m *Model) AccumulatePolicy(ctx context.Context, rows []Row, temperature float32, loss PolicyLoss, gradients *Gradients) error {
+	scale, err := m.checkPolicy(rows, temperature)
+	if err != nil {
+		return err
+	}
+	return m.accumulate(ctx, rows, gradients, func(ws *workspace, i int, grad *weights) error {
+		targets := ws.forwardRow(rows[i], true)
+		ws.headForward(targets, scale)
+		dp, dh := loss(i, ws.logProb, ws.entropy)
+		M := len(targets)
+		if dp == nil {
+			dp = zeroed(&ws.gradient.zero, M)
+		}
+		if len(dp) != M || dh != nil && len(dh) != M {
+			return fmt.Errorf("lm: row %d: loss gave %d and %d gradients for %d targets", i, len(dp), len(dh), M)
+		}
+		dHidden := grow(&ws.gradient.dHidden, len(ws.hidden))
+		ws.headBackward(targets, scale, dp, dh, dHidden, grad.head)
+		ws.backward(&ws.step, grad)
+		return nil
+	})
+}
+
+// AccumulateValue adds to gradients those of the sum over rows of a loss that is
+// given by its gradient with respect to each value.
+func (m *Model) AccumulateValue(ctx context.Context, rows []Row, loss ValueLoss, gradients *Gradients) error {
+	if err := m.checkValue(rows); err != nil {
+		return err
+	}
+	return m.accumulate(ctx, rows, gradients, func(ws *workspace, i int, grad *weights) error {
+		ws.forwardRow(rows[i], true)
+		M := len(rows[i].Targets)
+		ws.valueForward(M)
+		dv := loss(i, ws.value)
+		if dv == nil {
+			dv = zeroed(&ws.gradient.zero, M)
+		}
+		if len(dv) != M {
+			return fmt.Errorf("lm: row %d: loss gave %d gradients for %d targets", i, len(dv), M)
+		}
+		ws.valueBackward(dv, grow(&ws.gradient.dHidden, len(ws.hidden)), grad.head)
+		ws.backward(&ws.step, grad)
+		return nil
+	})
+}
+
+// forwardRow runs the trunk up to the last position that a target asks for and
+// returns the target tokens.
+func (ws *workspace) forwardRow(row Row, keep bool) []int32 {
+	M := len(row.Targets)
+	R := int(row.Targets[M-1])
+	st := &ws.step
+	st.tokens = row.Tokens[:R]
+	for i := range grow(&st.positions, R) {
+		st.positions[i] = int32(i)
+	}
+	targets := grow(&ws.targets, M)
+	for i := range grow(&st.outputs, M) {
+		st.outputs[i] = row.Targets[i] - 1
+		targets[i] = row.Tokens[row.Targets[i]]
+	}
+	ws.cache.reserve(&ws.m.config, R)
+	st.spans = append(st.spans[:0], span{rows: R, outs: M, cache: &ws.cache})
+	ws.forward(st, keep)
+	return targets
+}
+
+// eachRow calls do for every row that has targets, on one goroutine per thread.
+func (m *Model) eachRow(ctx context.Context, rows []Row, do func(ws *workspace, row int)) error {
+	rope := m.prepareForward(longest(rows))
+	work := withTargets(rows)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(m.threads(), len(work)) {
+		group.Go(func() {
+			ws := m.takeWorkspace(rope)
+			defer m.giveWorkspace(ws)
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(work) {
+					return
+				}
+				do(ws, work[i])
+			}
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		return fmt.Errorf("lm: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// withTargets lists the rows that have targets.
+func withTargets(rows []Row) []int {
+	work := make([]int, 0, len(rows))
+	for i, row := range rows {
+		if len(row.Targets) > 0 {
+			work = append(work, i)
+		}
+	}
+	return work
+}
+
+func longest(rows []Row) int {
+	n := 0
+	for _, row := range rows {
+		n = max(n, len(row.Tokens))
+	}
+	return n
+}
+
+func (m *Model) checkPolicy(rows []Row, temperature float32) (scale float32, err error) {
+	if m.layout.critic {
+		return 0, errors.New("lm: a critic has no log-probs")
+	}
+	if !(temperature > 0) || math.IsInf(float64(temperature), 1) {
+		return 0, fmt.Errorf("lm: temperature is %g, want a positive number", temperature)
+	}
+	return m.logitScale(temperature), m.checkRows(rows)
+}
+
+// logitScale is the factor that takes hidden·headᵀ to the logits of a softmax.
+func (m *Model) logitScale(temperature float32) float32 {
+	return float32(m.config.LogitScale / float64(temperature))
+}
+
+func (m *Model) checkValue(rows []Row) error {
+	if !m.layout.critic {
+		return errors.New("lm: an actor has no values")
+	}
+	return m.checkRows(rows)
+}
+
+func (m *Model) checkRows(rows []Row) error {
+	for i, row := range rows {
+		if err := m.checkTokens(row.Tokens); err != nil {
+			return fmt.Errorf("lm: row %d: %w", i, err)
+		}
+		previous := int32(0)
+		for _, t := range row.Targets {
+			if t <= previous || int(t) >= len(row.Tokens) {
+				return fmt.Errorf("lm: row %d: target %d after %d: want ascending indices 1…%d", i, t, previous, len(row.Tokens)-1)
+			}
+			previous = t
+		}
+	}
+	return nil
+}
+
+func (m *Model) checkTokens(tokens []int32) error {
+	if n := m.config.MaxPositionEmbeddings; len(tokens) > n {
+		return fmt.Errorf("%d tokens exceed max_position_embeddings %d", len(tokens), n)
+	}
+	for i, token := range tokens {
+		if token < 0 || int(token) >= m.config.VocabSize {
+			return fmt.Errorf("token %d at position %d is outside the vocabulary of %d", token, i, m.config.VocabSize)
+		}
+	}
+	return nil
+}
+
+func checkOutput(name string, rows []Row, output [][]float32) error {
+	if len(output) != len(rows) {
+		return fmt.Errorf("lm: %s for %d rows, want %d", name, len(output), len(rows))
+	}
+	for i, row := range rows {
+		if len(output[i]) != len(row.Targets) {
+			return fmt.Errorf("lm: %s[%d] has length %d, the row has %d targets", name, i, len(output[i]), len(row.Targets))
+		}
+	}
+	return nil
+}
