@@ -1,0 +1,189 @@
+// Package ablation trains from one base model under several ways to assign
+// credit, and compares what comes out.
+package ablation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/go-analyze/charts"
+
+	"github.com/infinirl/infinirl/train"
+)
+
+// Method is one way to train: a configuration with some keys overridden.
+type Method struct {
+	Name      string
+	Overrides []string
+}
+
+// Methods returns the four that are compared. full-context plays in a window that
+// never fills: no cuts, the upper bound that condensing should reach at less cost.
+func Methods() []Method {
+	return []Method{
+		{"cross-segment", []string{"advantage.estimator=gae"}},
+		{"per-segment", []string{"advantage.estimator=per-segment"}},
+		{"broadcast", []string{"advantage.estimator=broadcast"}},
+		{"full-context", []string{"advantage.estimator=gae", "condense.rule=none", "condense.high=2048"}},
+	}
+}
+
+// Result is ablation.json. Every list has one entry a seed.
+type Result struct {
+	Env   string   `json:"env"`
+	Seeds []uint64 `json:"seeds"`
+	// WarmStart is the success of the base model, the same for all.
+	WarmStart float64 `json:"warm_start_success"`
+	// Success on unseen tasks after training, sampled.
+	Success map[string][]float64 `json:"success"`
+	// RowTokens is what the learner went through in all: prompts and responses of
+	// every row, once an epoch.
+	RowTokens   map[string][]int64   `json:"row_tokens"`
+	WallSeconds map[string][]float64 `json:"wall_seconds"`
+	Segments    map[string][]float64 `json:"segments_per_trajectory"`
+	// Curves are the success of each step's rollouts.
+	Curves map[string][][]float64 `json:"curves"`
+}
+
+// Run trains every method on every seed, each in a run directory below dir, and
+// writes ablation.json and curves.svg there.
+func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir string, progress *train.Progress) (*Result, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("%w: choose another --run", err)
+	}
+	r := &Result{Env: cfg.Env, Success: map[string][]float64{}, RowTokens: map[string][]int64{},
+		WallSeconds: map[string][]float64{}, Segments: map[string][]float64{}, Curves: map[string][][]float64{}}
+	for i := range seeds {
+		seed := cfg.Seed + uint64(i)
+		r.Seeds = append(r.Seeds, seed)
+		for k, method := range methods {
+			c := cfg
+			c.Seed = seed
+			for _, assignment := range method.Overrides {
+				if err := c.Set(assignment); err != nil {
+					return nil, err
+				}
+			}
+			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(methods)+k+1, seeds*len(methods))
+			if err := r.train(ctx, c, method.Name, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
+				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)
+			}
+		}
+	}
+	return r, r.write(dir, methods)
+}
+
+// train runs one method on one seed.
+func (r *Result) train(ctx context.Context, cfg train.Config, name, dir string, progress *train.Progress) error {
+	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Progress: progress})
+	if err != nil {
+		return err
+	}
+	steps, err := train.ReadMetrics(dir)
+	if err != nil {
+		return err
+	}
+	var tokens int64
+	curve := make([]float64, 0, len(steps))
+	for _, s := range steps {
+		tokens += int64(s.RowTokens * cfg.Train.Epochs)
+		curve = append(curve, s.Success)
+	}
+	r.WarmStart = summary.WarmStartSuccess
+	r.Success[name] = append(r.Success[name], summary.EvalSuccess)
+	r.RowTokens[name] = append(r.RowTokens[name], tokens)
+	r.WallSeconds[name] = append(r.WallSeconds[name], summary.WallSeconds)
+	r.Segments[name] = append(r.Segments[name], summary.SegmentsPerTrajectory)
+	r.Curves[name] = append(r.Curves[name], curve)
+	return nil
+}
+
+func (r *Result) write(dir string, methods []Method) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	svg, err := r.chart(methods)
+	if err != nil {
+		return fmt.Errorf("learning curves: %w", err)
+	}
+	return train.WriteFiles(dir, map[string][]byte{"ablation.json": append(text, '\n'), "curves.svg": svg})
+}
+
+// Table prints one line a method.
+func (r *Result) Table(w io.Writer, methods []Method) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "%s (base %.3f)\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time\n", r.Env, r.WarmStart)
+	for _, m := range methods {
+		var each bytes.Buffer
+		for _, s := range r.Success[m.Name] {
+			fmt.Fprintf(&each, "%.3f ", s)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s\n", m.Name, bytes.TrimSpace(each.Bytes()),
+			mean(r.Success[m.Name]), mean(r.Segments[m.Name]), mean(r.RowTokens[m.Name])/1e6, mean(r.WallSeconds[m.Name]))
+	}
+	return table.Flush()
+}
+
+// chart draws the mean learning curve of every method.
+func (r *Result) chart(methods []Method) ([]byte, error) {
+	var names []string
+	var curves [][]float64
+	longest := 0
+	for _, m := range methods {
+		for _, curve := range r.Curves[m.Name] {
+			longest = max(longest, len(curve))
+		}
+	}
+	for _, m := range methods {
+		names = append(names, m.Name)
+		curves = append(curves, meanCurve(r.Curves[m.Name], longest))
+	}
+	steps := make([]string, longest)
+	for i := range steps {
+		steps[i] = fmt.Sprint(i + 1)
+	}
+	option := charts.NewLineChartOptionWithData(curves)
+	option.Title.Text = fmt.Sprintf("%s: success of rollouts by step, mean of %d seeds", r.Env, len(r.Seeds))
+	option.Legend.SeriesNames = names
+	option.Legend.Offset = charts.OffsetStr{Top: charts.PositionBottom}
+	option.XAxis.Labels = steps
+	option.YAxis[0].Min, option.YAxis[0].Max = charts.Ptr(0.0), charts.Ptr(1.0)
+	option.Symbol = charts.SymbolNone
+	painter := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 800, Height: 450})
+	if err := painter.LineChart(option); err != nil {
+		return nil, err
+	}
+	return painter.Bytes()
+}
+
+// meanCurve averages curves over the seeds that have the step; a run that stopped
+// early keeps its last success.
+func meanCurve(curves [][]float64, steps int) []float64 {
+	out := make([]float64, steps)
+	for i := range out {
+		for _, c := range curves {
+			if len(c) > 0 {
+				out[i] += c[min(i, len(c)-1)] / float64(len(curves))
+			}
+		}
+	}
+	return out
+}
+
+func mean[T float64 | int64](xs []T) float64 {
+	var sum float64
+	for _, x := range xs {
+		sum += float64(x)
+	}
+	return sum / float64(max(1, len(xs)))
+}

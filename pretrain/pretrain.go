@@ -1,0 +1,262 @@
+// Package pretrain makes base models by behaviour cloning: cross-entropy on what
+// a scripted demonstrator says, first in drills, then in whole episodes, played
+// both under the condenser and in windows that never fill.
+package pretrain
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/policy/scripted"
+	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// Config says what model is made and from what.
+type Config struct {
+	Model  lm.Config `yaml:"model"`
+	Stages []Stage   `yaml:"stages"`
+}
+
+// Stage is a stretch of training with one mixture of exercises. The learning rate
+// goes from the previous stage's to its own, linearly.
+type Stage struct {
+	Steps        int     `yaml:"steps"`
+	Rows         int     `yaml:"rows"` // a step
+	LearningRate float64 `yaml:"learning_rate"`
+	// Shares of the rows: one for every drill level, then demonstrations on
+	// condensed and on uncut windows. They need not sum to 1.
+	Drills    []float64 `yaml:"drills"`
+	Condensed float64   `yaml:"condensed"`
+	Uncut     float64   `yaml:"uncut"`
+}
+
+// Options say how the episodes are played and who hears of progress.
+type Options struct {
+	Suite    env.Suite
+	Condense condense.Config
+	MaxReply int
+	MaxTurns int
+	Seed     uint64
+	Threads  int
+	// Report hears of every step: the mean loss in nats a token, the share of
+	// tokens that the model would have chosen with more than half probability,
+	// and the number of tokens so far.
+	Report func(step, steps int, loss, accuracy float64, tokens int)
+}
+
+// Validate names the first key that cannot work.
+func (c Config) Validate(levels int) error {
+	if len(c.Stages) == 0 {
+		return fmt.Errorf("pretrain.stages: none: want at least one")
+	}
+	for i, s := range c.Stages {
+		key := fmt.Sprintf("pretrain.stages[%d]", i)
+		total := s.Condensed + s.Uncut
+		for _, d := range s.Drills {
+			total += d
+		}
+		switch {
+		case s.Steps < 1:
+			return fmt.Errorf("%s.steps: %d: want 1 or more", key, s.Steps)
+		case s.Rows < 1:
+			return fmt.Errorf("%s.rows: %d: want 1 or more", key, s.Rows)
+		case !(s.LearningRate > 0):
+			return fmt.Errorf("%s.learning_rate: %v: want more than 0", key, s.LearningRate)
+		case len(s.Drills) > levels:
+			return fmt.Errorf("%s.drills: %d shares: the environment has %d levels", key, len(s.Drills), levels)
+		case !(total > 0):
+			return fmt.Errorf("%s: no share of any exercise is above 0", key)
+		}
+	}
+	return nil
+}
+
+// Run makes a base model. The same configuration, seed and machine give the same bytes.
+func Run(ctx context.Context, cfg Config, opts Options) (*lm.Model, error) {
+	if err := cfg.Validate(opts.Suite.Levels()); err != nil {
+		return nil, err
+	}
+	cfg.Model.VocabSize = opts.Suite.VocabularySize()
+	model, err := lm.NewActor(cfg.Model, opts.Seed)
+	if err != nil {
+		return nil, err
+	}
+	model.Threads = opts.Threads
+	source, err := newSource(opts)
+	if err != nil {
+		return nil, err
+	}
+	gradients := lm.NewGradients(model)
+	optimizer, err := lm.NewAdamW(model, lm.AdamWConfig{MaxGradNorm: 1})
+	if err != nil {
+		return nil, err
+	}
+	steps, step, tokens := 0, 0, 0
+	for _, s := range cfg.Stages {
+		steps += s.Steps
+	}
+	rate := 0.0
+	for _, stage := range cfg.Stages {
+		from := rate
+		for i := range stage.Steps {
+			rate = from + (stage.LearningRate-from)*float64(i+1)/float64(stage.Steps)
+			rows, err := source.rows(ctx, stage, step)
+			if err != nil {
+				return nil, err
+			}
+			loss, accuracy, err := clone(ctx, model, rows, gradients)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := optimizer.Step(gradients, rate); err != nil {
+				return nil, fmt.Errorf("step %d: %w", step+1, err)
+			}
+			for _, r := range rows {
+				tokens += len(r.Tokens)
+			}
+			if step++; opts.Report != nil {
+				opts.Report(step, steps, loss, accuracy, tokens)
+			}
+		}
+	}
+	return model, nil
+}
+
+// clone sets gradients to those of the mean cross-entropy over all targets.
+func clone(ctx context.Context, model *lm.Model, rows []lm.Row, gradients *lm.Gradients) (loss, accuracy float64, err error) {
+	targets := 0
+	for _, r := range rows {
+		targets += len(r.Targets)
+	}
+	weight := -1 / float32(targets)
+	gradients.Zero()
+	losses, sure := make([]float64, len(rows)), make([]int, len(rows))
+	err = model.AccumulatePolicy(ctx, rows, 1, func(i int, logProbs, _ []float32) ([]float32, []float32) {
+		d := make([]float32, len(logProbs))
+		for k, p := range logProbs {
+			d[k] = weight
+			losses[i] -= float64(p)
+			if p > -0.6931472 {
+				sure[i]++
+			}
+		}
+		return d, nil
+	}, gradients)
+	for i := range rows {
+		loss += losses[i] / float64(targets)
+		accuracy += float64(sure[i]) / float64(targets)
+	}
+	return loss, accuracy, err
+}
+
+// source draws exercises.
+type source struct {
+	suite            env.Suite
+	seed             uint64
+	condensed, uncut *rollout.Engine
+}
+
+func newSource(opts Options) (*source, error) {
+	codec, ok := opts.Suite.Codec().(scripted.Codec)
+	if !ok {
+		return nil, fmt.Errorf("environment %s: its codec cannot read prompts back, which a scripted demonstrator needs", opts.Suite.Name())
+	}
+	engine := func(c condense.Config) (*rollout.Engine, error) {
+		return rollout.New(opts.Suite, scripted.New(codec, opts.Suite.Demonstrator), rollout.Config{
+			Condense: c, MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2,
+		})
+	}
+	condensed, err := engine(opts.Condense)
+	if err != nil {
+		return nil, err
+	}
+	const neverFull = 1 << 20
+	uncut, err := engine(condense.Config{Rule: condense.None, High: neverFull})
+	if err != nil {
+		return nil, err
+	}
+	return &source{suite: opts.Suite, seed: opts.Seed, condensed: condensed, uncut: uncut}, nil
+}
+
+// rows draws the exercises of one step. An episode counts as one row of its share,
+// however often it is cut, so that condensed and uncut windows show as much.
+func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, error) {
+	rng := rand.New(rand.NewPCG(s.seed, uint64(step)))
+	shares := append(append([]float64{}, stage.Drills...), stage.Condensed, stage.Uncut)
+	var total float64
+	for _, share := range shares {
+		total += share
+	}
+	var rows []lm.Row
+	var condensed, uncut []rollout.Job
+	for i := range stage.Rows {
+		at, k := rng.Float64()*total, 0
+		for k < len(shares)-1 && at >= shares[k] {
+			at -= shares[k]
+			k++
+		}
+		seed := rng.Uint64()
+		job := rollout.Job{Task: s.suite.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed}
+		switch k {
+		case len(stage.Drills):
+			condensed = append(condensed, job)
+		case len(stage.Drills) + 1:
+			uncut = append(uncut, job)
+		default:
+			ids, mask := s.suite.Drill(k, seed)
+			rows = append(rows, row(ids, mask))
+		}
+	}
+	for _, played := range []struct {
+		engine *rollout.Engine
+		jobs   []rollout.Job
+	}{{s.condensed, condensed}, {s.uncut, uncut}} {
+		more, err := demonstrations(ctx, played.engine, played.jobs)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// demonstrations plays jobs and returns their segments.
+func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]lm.Row, error) {
+	results, err := engine.Run(ctx, jobs, nil)
+	if err != nil {
+		return nil, err
+	}
+	closed := make([]*trajectory.Trajectory, len(results))
+	for i, r := range results {
+		if r.Err != nil {
+			return nil, fmt.Errorf("demonstration of task %s: %w", r.Job.Task.ID, r.Err)
+		}
+		closed[i] = r.Trajectory
+	}
+	b, err := batch.FromTrajectories(closed)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]lm.Row, len(b.Rows))
+	for i := range b.Rows {
+		start, end := b.Span(i)
+		rows[i] = row(b.TokenIDs[start:end], b.LossMask[start:end])
+	}
+	return rows, nil
+}
+
+func row(ids []int32, mask []bool) lm.Row {
+	r := lm.Row{Tokens: ids}
+	for t, learnt := range mask {
+		if learnt && t > 0 {
+			r.Targets = append(r.Targets, int32(t))
+		}
+	}
+	return r
+}
