@@ -39,22 +39,37 @@ type Episode[T Float] struct {
 	// Outcome is a reward that follows the last action: the score when the
 	// trajectory has no rewards, else 0.
 	Outcome float64
-	// Score is what group-relative estimators compare: the stated score, or
-	// the sum of the rewards.
-	Score float64
+	// Stated is the score of the trajectory if one was given.
+	Stated *float64
+}
+
+// Score is the trajectory's result as a whole, which group-relative estimators
+// compare: the score if one was given, else the sum of the rewards.
+func (e *Episode[T]) Score() float64 {
+	if e.Stated != nil {
+		return *e.Stated
+	}
+	return e.totalReward()
 }
 
 // Trainable returns the number of tokens that the policy sampled.
 func (e *Episode[T]) Trainable() int {
 	n := 0
 	for _, s := range e.Segments {
-		for _, m := range s.Mask {
-			if m {
-				n++
-			}
+		for start, end := range spans(s.Mask) {
+			n += end - start
 		}
 	}
 	return n
+}
+
+func (e *Episode[T]) hasTrainable() bool {
+	for _, s := range e.Segments {
+		for range spans(s.Mask) {
+			return true
+		}
+	}
+	return false
 }
 
 // Config chooses and parametrises an estimator.
@@ -110,12 +125,12 @@ func (c Config) warn(format string, args ...any) {
 	}
 }
 
-// actorLambda is λ_actor for a trajectory of l trainable tokens.
-func (c Config) actorLambda(l int) float64 {
-	if c.LambdaAlpha <= 0 {
+// actorLambda is λ_actor for a trajectory.
+func (c Config) actorLambda(e *Episode[float32]) float64 {
+	if c.LambdaAlpha == 0 {
 		return c.Lambda
 	}
-	return LengthAdaptiveLambda(c.LambdaAlpha, l)
+	return LengthAdaptiveLambda(c.LambdaAlpha, e.Trainable())
 }
 
 // LengthAdaptiveLambda is max(0, 1 − 1/(α·l)), l the trainable tokens of the
@@ -165,7 +180,7 @@ func Compute(b *batch.Batch, cfg Config) error {
 // open views the batch as episodes and clears the columns to be written. A
 // trajectory without a trainable token is no episode.
 func open(b *batch.Batch, trajectories []batch.Trajectory, cfg Config) ([]Episode[float32], error) {
-	b.Advantages, b.Returns = cleared(b.Advantages, len(b.TokenIDs)), cleared(b.Returns, len(b.TokenIDs))
+	b.Advantages, b.Returns = sized(b.Advantages, len(b.TokenIDs)), sized(b.Returns, len(b.TokenIDs))
 	values, rewards := b.Values, b.Rewards
 	if values == nil {
 		values = make([]float32, len(b.TokenIDs))
@@ -175,7 +190,7 @@ func open(b *batch.Batch, trajectories []batch.Trajectory, cfg Config) ([]Episod
 	}
 	segments := make([]Segment[float32], 0, len(b.Rows))
 	episodes := make([]Episode[float32], 0, len(trajectories))
-	for _, t := range trajectories {
+	for j, t := range trajectories {
 		if !t.Status.Trainable() {
 			return nil, fmt.Errorf("trajectory %q: status %s: such a trajectory cannot be trained on", t.ID, t.Status)
 		}
@@ -184,8 +199,10 @@ func open(b *batch.Batch, trajectories []batch.Trajectory, cfg Config) ([]Episod
 		}
 		first := len(segments)
 		for _, i := range t.Rows {
-			start, end := b.Span(i)
-			start += b.Rows[i].PromptLen
+			prompt, end := b.Span(i)
+			start := prompt + b.Rows[i].PromptLen
+			clear(b.Advantages[prompt:start])
+			clear(b.Returns[prompt:start])
 			segments = append(segments, Segment[float32]{
 				Mask:       b.LossMask[start:end],
 				Values:     values[start:end],
@@ -194,14 +211,16 @@ func open(b *batch.Batch, trajectories []batch.Trajectory, cfg Config) ([]Episod
 				Returns:    b.Returns[start:end],
 			})
 		}
-		e := Episode[float32]{ID: t.ID, GroupID: t.GroupID, Segments: segments[first:len(segments):len(segments)], Bootstrap: t.BootstrapValue, Score: t.Score}
+		e := Episode[float32]{ID: t.ID, GroupID: t.GroupID, Segments: segments[first:len(segments):len(segments)], Bootstrap: t.BootstrapValue}
+		if t.HasScore {
+			e.Stated = &trajectories[j].Score
+		}
 		if b.Rewards == nil {
 			e.Outcome = t.Score
-		} else if !t.HasScore {
-			e.Score = e.totalReward()
 		}
-		if e.Trainable() == 0 {
+		if !e.hasTrainable() {
 			cfg.warn("trajectory %q: no trainable token: no sample", t.ID)
+			Broadcast(e, 0)
 			continue
 		}
 		episodes = append(episodes, e)
@@ -209,12 +228,11 @@ func open(b *batch.Batch, trajectories []batch.Trajectory, cfg Config) ([]Episod
 	return episodes, nil
 }
 
-// cleared returns a column of n zeros, reusing c if it has that length.
-func cleared(c []float32, n int) []float32 {
+// sized returns a column of n tokens, reusing c if it has that length.
+func sized(c []float32, n int) []float32 {
 	if len(c) != n {
 		return make([]float32, n)
 	}
-	clear(c)
 	return c
 }
 

@@ -6,13 +6,13 @@ var (
 	_ = Register(Estimator{
 		Name: "gae", Summary: "GAE across the cuts, decoupled λ", Values: true,
 		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
-			return GAE(e, cfg.Gamma, cfg.actorLambda(e.Trainable()), cfg.CriticLambda)
+			return GAE(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
 		}),
 	})
 	_ = Register(Estimator{
 		Name: "per-segment", Summary: "GAE with every segment its own terminal episode (baseline)", Values: true,
 		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
-			return PerSegmentGAE(e, cfg.Gamma, cfg.actorLambda(e.Trainable()), cfg.CriticLambda)
+			return PerSegmentGAE(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
 		}),
 	})
 )

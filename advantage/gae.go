@@ -1,5 +1,7 @@
 package advantage
 
+import "math"
+
 // GAE is cross-segment generalised advantage estimation with separate λ for
 // actor and critic: one scan, backwards in time, over the whole trajectory.
 //
@@ -62,29 +64,53 @@ func (c *carry) check(e interface{ checkFinite() error }) error {
 	return e.checkFinite()
 }
 
-// scan runs the recursion through one segment. A reward on a token that is not
-// trainable waits for the nearest earlier one that is and is not decayed; a
-// NaN or infinity there is no reward.
-func scan[T Float](state *carry, s Segment[T], gamma, gammaLambdaActor, gammaLambdaCritic float64) {
-	a, c, nv, reward := state.a, state.c, state.nv, state.reward
-	n := len(s.Mask)
-	values, rewards := s.Values[:n], s.Rewards[:n]
-	advantages, returns := s.Advantages[:n], s.Returns[:n]
+// scan runs the recursion through one segment.
+func scan[T Float](c *carry, s Segment[T], gamma, gammaLambdaActor, gammaLambdaCritic float64) {
+	done := len(s.Mask)
+	for start, end := range spans(s.Mask) {
+		c.reward += s.skip(end, done)
+		*c = scanSpan(*c, s.slice(start, end), gamma, gammaLambdaActor, gammaLambdaCritic)
+		done = start
+	}
+	c.reward += s.skip(0, done)
+}
+
+// scanSpan is the recursion itself, over trainable tokens only. Fused
+// multiply-add rounds once: the same bits on every processor, and two thirds of
+// the latency.
+func scanSpan[T Float](s carry, span Segment[T], gamma, gammaLambdaActor, gammaLambdaCritic float64) carry {
+	a, c, nv, waiting := s.a, s.c, s.nv, s.reward
+	n := len(span.Mask)
+	rewards, values, advantages, returns := span.Rewards[:n], span.Values[:n], span.Advantages[:n], span.Returns[:n]
 	for t := n - 1; t >= 0; t-- {
-		r := float64(rewards[t])
-		if !s.Mask[t] {
-			advantages[t], returns[t] = 0, 0
-			if r != 0 && isFinite(r) {
-				reward += r
-			}
-			continue
-		}
-		v := float64(values[t])
-		delta := r + reward + gamma*nv - v
-		a = delta + gammaLambdaActor*a
-		c = delta + gammaLambdaCritic*c
-		nv, reward = v, 0
+		r, v := float64(rewards[t])+waiting, float64(values[t])
+		delta := math.FMA(gamma, nv, r-v)
+		a = math.FMA(gammaLambdaActor, a, delta)
+		c = math.FMA(gammaLambdaCritic, c, delta)
+		nv, waiting = v, 0
 		advantages[t], returns[t] = T(a), T(c+v)
 	}
-	*state = carry{a, c, nv, reward}
+	return carry{a, c, nv, waiting}
+}
+
+// slice is the part [start, end) of the segment.
+func (s *Segment[T]) slice(start, end int) Segment[T] {
+	return Segment[T]{s.Mask[start:end], s.Values[start:end], s.Rewards[start:end], s.Advantages[start:end], s.Returns[start:end]}
+}
+
+// skip writes zeros to the tokens [start, end), none of them trainable, and
+// returns the sum of their rewards: it waits for the nearest earlier trainable
+// token and is not decayed. A NaN or infinity there is no reward.
+func (s *Segment[T]) skip(start, end int) (reward float64) {
+	clear(s.Advantages[start:end])
+	clear(s.Returns[start:end])
+	if zeroBits(s.Rewards[start:end]) { // as nearly always
+		return 0
+	}
+	for _, r := range s.Rewards[start:end] {
+		if isFinite(float64(r)) {
+			reward += float64(r)
+		}
+	}
+	return reward
 }

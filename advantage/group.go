@@ -1,9 +1,6 @@
 package advantage
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Group-relative estimators: one vote a trajectory, however often it was cut.
 // The score of a trajectory is compared with the scores of its group, and the
@@ -100,18 +97,15 @@ func groupRelative(advantages func(scores []float64) []float64) func([]Episode[f
 	return func(episodes []Episode[float32], _ Config) error {
 		groups := map[string][]int{}
 		for i, e := range episodes {
-			if !isFinite(e.Score) {
-				if err := e.checkFinite(); err != nil {
-					return err
-				}
-				return fmt.Errorf("trajectory %q: score %v: want a finite number", e.ID, e.Score)
+			if !isFinite(e.Score()) {
+				return e.checkFinite()
 			}
 			groups[e.GroupID] = append(groups[e.GroupID], i)
 		}
 		for _, members := range groups {
 			scores := make([]float64, len(members))
 			for j, i := range members {
-				scores[j] = episodes[i].Score
+				scores[j] = episodes[i].Score()
 			}
 			for j, a := range advantages(scores) {
 				Broadcast(episodes[members[j]], a)

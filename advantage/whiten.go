@@ -9,30 +9,62 @@ import "math"
 //
 // With none or one token kept, the values stay as they are.
 func Whiten[T Float](x []T, mask []bool) {
-	var n, sum float64
-	for t, m := range mask {
-		if m {
-			n++
-			sum += float64(x[t])
-		} else {
-			x[t] = 0
-		}
+	n, total := 0, 0.0
+	for start, end := range spans(mask) {
+		n += end - start
+		total += sum(x[start:end])
 	}
-	if n < 2 {
-		return
-	}
-	mean := sum / n
-	var squares float64
-	for t, m := range mask {
-		if m {
-			d := float64(x[t]) - mean
-			squares += d * d
+	mean, scale := 0.0, 1.0
+	if n > 1 {
+		mean = total / float64(n)
+		squares := 0.0
+		for start, end := range spans(mask) {
+			squares += sumSquares(x[start:end], mean)
 		}
+		scale = 1 / math.Sqrt(squares/float64(n-1)+1e-8)
 	}
-	scale := 1 / math.Sqrt(squares/(n-1)+1e-8)
-	for t, m := range mask {
-		if m {
-			x[t] = T((float64(x[t]) - mean) * scale)
+	done := len(x)
+	for start, end := range spans(mask) {
+		clear(x[end:done])
+		if n > 1 {
+			standardise(x[start:end], mean, scale)
 		}
+		done = start
+	}
+	clear(x[:done])
+}
+
+// sum adds up x in four parallel sums: one alone would wait for its own
+// additions.
+func sum[T Float](x []T) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		a += float64(x[0])
+		b += float64(x[1])
+		c += float64(x[2])
+		d += float64(x[3])
+	}
+	for _, v := range x {
+		a += float64(v)
+	}
+	return (a + b) + (c + d)
+}
+
+// sumSquares is Σ (x−mean)².
+func sumSquares[T Float](x []T, mean float64) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		p, q, r, s := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
+		a, b, c, d = a+p*p, b+q*q, c+r*r, d+s*s
+	}
+	for _, v := range x {
+		a += (float64(v) - mean) * (float64(v) - mean)
+	}
+	return (a + b) + (c + d)
+}
+
+func standardise[T Float](x []T, mean, scale float64) {
+	for t, v := range x {
+		x[t] = T((float64(v) - mean) * scale)
 	}
 }
