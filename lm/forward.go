@@ -9,6 +9,8 @@ type step struct {
 	positions []int32 // [R] place of each token in its sequence
 	outputs   []int32 // [M] rows whose output is asked for, ascending
 	spans     []span
+
+	own []int32 // memory for tokens
 }
 
 // span is a run of rows that continues one sequence.

@@ -23,6 +23,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/infinirl/infinirl/lm/kernel"
 )
@@ -41,6 +42,8 @@ type Model struct {
 	kernel *kernel.Set
 	params []float32 // every parameter, in the order of the layout
 	weights
+
+	generation atomic.Uint64 // counts changes of the weights
 
 	prepare    sync.Mutex // guards what follows
 	stale      bool       // headT is older than params
@@ -193,6 +196,7 @@ func (m *Model) changed() {
 	m.prepare.Lock()
 	defer m.prepare.Unlock()
 	m.stale, m.staleT = true, true
+	m.generation.Add(1)
 }
 
 func (m *Model) threads() int {

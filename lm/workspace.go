@@ -29,6 +29,10 @@ type workspace struct {
 	entropy  []float32 // [M]
 	value    []float32 // [M]
 	gradient backwardBuffers
+
+	// Of sampling.
+	sampling   []*sequence // whose next token the step's outputs give
+	candidates []candidate
 }
 
 // activations of one layer, kept for the backward pass.
