@@ -3,10 +3,18 @@ module github.com/infinirl/infinirl
 go 1.26.0
 
 require (
-	github.com/alecthomas/kong v1.17.0 // indirect
+	github.com/alecthomas/kong v1.17.0
 	github.com/dlclark/regexp2 v1.12.0
-	github.com/goccy/go-yaml v1.19.2 // indirect
-	golang.org/x/sys v0.50.0 // indirect
+	github.com/go-analyze/charts v0.6.4
+	go.yaml.in/yaml/v4 v4.0.0
+	golang.org/x/sys v0.50.0
 	golang.org/x/text v0.44.0
-	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+require (
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-analyze/bulk v0.1.6 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/image v0.45.0 // indirect
 )

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-analyze/charts"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -116,7 +118,10 @@ func (r *Result) write(dir string, methods []Method) error {
 	if err != nil {
 		return fmt.Errorf("learning curves: %w", err)
 	}
-	return train.WriteFiles(dir, map[string][]byte{"ablation.json": append(text, '\n'), "curves.svg": svg})
+	return errors.Join(
+		atomicfile.WriteBytes(filepath.Join(dir, "ablation.json"), append(text, '\n')),
+		atomicfile.WriteBytes(filepath.Join(dir, "curves.svg"), svg),
+	)
 }
 
 // Table prints one line a method.
@@ -158,7 +163,7 @@ func (r *Result) chart(methods []Method) ([]byte, error) {
 	option.Legend.Offset = charts.OffsetStr{Top: charts.PositionBottom}
 	option.XAxis.Labels = steps
 	option.YAxis[0].Min, option.YAxis[0].Max = charts.Ptr(0.0), charts.Ptr(1.0)
-	option.Symbol = charts.SymbolNone
+	option.Symbol = charts.Symbol{Shape: charts.SymbolNone}
 	painter := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 800, Height: 450})
 	if err := painter.LineChart(option); err != nil {
 		return nil, err

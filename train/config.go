@@ -7,12 +7,14 @@ import (
 	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/env/suites"
 	"github.com/infinirl/infinirl/ppo"
+	"github.com/infinirl/infinirl/pretrain"
 )
 
 // Config is everything a run is determined by. Its keys, defaults and meanings
@@ -29,6 +31,7 @@ type Config struct {
 	PPO       ppo.Config       `yaml:"ppo"`
 	Train     LoopConfig       `yaml:"train"`
 	Eval      EvalConfig       `yaml:"eval"`
+	Pretrain  pretrain.Config  `yaml:"pretrain"`
 }
 
 // CondenseConfig chooses the rule that cuts trajectories. Lengths in tokens.
@@ -40,14 +43,21 @@ type CondenseConfig struct {
 	KeepLast int    `yaml:"keep_last"`
 }
 
-// Rules returns the condenser's own configuration. The windows of the embedded
-// environments hold one tool round at a time, never a parallel batch.
-func (c CondenseConfig) Rules() condense.Config {
-	rules := condense.Config{Rule: c.Rule, High: c.High, Low: c.Low, KeepLast: c.KeepLast}
-	if c.Rule == condense.ToolFIFO {
-		rules.Mode = c.Mode
+// condenser is the configuration of the condenser itself.
+func (c Config) condenser() condense.Config {
+	return condense.Config{
+		Rule: c.Condense.Rule, Mode: c.Condense.Mode, High: c.Condense.High, Low: c.Condense.Low,
+		KeepLast: c.Condense.KeepLast, MaxSegments: c.Rollout.MaxSegments,
 	}
-	return rules
+}
+
+// PretrainOptions are those of a base model for this configuration.
+func (c Config) PretrainOptions() (pretrain.Options, error) {
+	suite, err := suites.ByName(c.Env)
+	return pretrain.Options{
+		Suite: suite, Condense: c.condenser(), MaxReply: c.Rollout.MaxReply, MaxTurns: c.Rollout.MaxTurns,
+		Seed: c.Seed, Threads: c.Threads,
+	}, err
 }
 
 // RolloutConfig says how many episodes a step plays and how.
@@ -93,20 +103,31 @@ func Shipped(name string) (Config, error) {
 		return cfg, err
 	}
 	// The file of the default environment is complete; the others only say what differs.
-	defaults, err := configs.Read("search")
+	defaults, err := configs.Read(DefaultEnv)
 	if err != nil {
 		return cfg, err
 	}
-	if err := cfg.Merge(bytes.NewReader(defaults), "search.yaml"); err != nil {
+	if err := cfg.MergeBytes(defaults, DefaultEnv+".yaml"); err != nil {
 		return cfg, err
 	}
-	return cfg, cfg.Merge(bytes.NewReader(text), name+".yaml")
+	return cfg, cfg.MergeBytes(text, name+".yaml")
+}
+
+// DefaultEnv is the environment of a run that names none. Its shipped
+// configuration is complete.
+const DefaultEnv = "search"
+
+// MergeBytes is Merge over a text in memory.
+func (c *Config) MergeBytes(text []byte, where string) error {
+	return c.Merge(bytes.NewReader(text), where)
 }
 
 // Merge reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
 func (c *Config) Merge(text io.Reader, where string) error {
-	err := yaml.NewDecoder(text, yaml.Strict()).Decode(c)
+	decoder := yaml.NewDecoder(text)
+	decoder.KnownFields(true)
+	err := decoder.Decode(c)
 	if err == nil || errors.Is(err, io.EOF) { // an empty file changes nothing
 		return nil
 	}
@@ -137,10 +158,11 @@ func (c *Config) Set(assignment string) error {
 // YAML returns the configuration as a file that Merge reads back.
 func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 
-// oneLine is the first line of a YAML error: "[line:column] what"; the lines
-// after it show the source.
+// oneLine shortens a YAML error to its first finding: "line N: what".
 func oneLine(err error) string {
-	message, _, _ := strings.Cut(err.Error(), "\n")
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message = strings.TrimSpace(strings.TrimPrefix(message, "construct errors:"))
+	message, _, _ = strings.Cut(message, "\n")
 	return message
 }
 
@@ -182,8 +204,15 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s: %v: want %s", check.key, check.got, check.want)
 		}
 	}
-	if _, err := condense.New(c.Condense.Rules()); err != nil {
-		return fmt.Errorf("condense: %w", err)
+	suite, err := suites.ByName(c.Env)
+	if err != nil {
+		return fmt.Errorf("env: %w", err)
+	}
+	if err := c.Pretrain.Validate(suite.Levels()); err != nil {
+		return err
+	}
+	if err := c.condenser().Validate(); err != nil {
+		return err // it names condense itself
 	}
 	if err := c.Advantage.Validate(); err != nil {
 		return fmt.Errorf("advantage: %w", err)

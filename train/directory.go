@@ -3,41 +3,11 @@ package train
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
-
-// writeFile writes a file under a temporary name, syncs it and renames it, so
-// that a reader, or a run killed at any instant, sees the whole file or none.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	if err = write(file); err != nil {
-		return err
-	}
-	if err = file.Sync(); err != nil {
-		return err
-	}
-	if err = file.Close(); err != nil {
-		return err
-	}
-	if err = os.Chmod(file.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
 
 // createDirectory makes a directory appear at path with everything that fill
 // puts into it, or not at all. A path that exists is an error.

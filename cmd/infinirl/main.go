@@ -15,6 +15,11 @@ import (
 
 // commands is the whole command line; each command lives in a file of its name.
 type commands struct {
+	Train    trainCommand    `cmd:"" help:"Train an agent past its context window."`
+	Pretrain pretrainCommand `cmd:"" help:"Make a base model by cloning a demonstrator."`
+	Eval     evalCommand     `cmd:"" help:"Play unseen tasks with a model."`
+	Ablate   ablateCommand   `cmd:"" help:"Compare ways to assign credit."`
+	Config   configCommand   `cmd:"" help:"Print the configuration."`
 	Condense condenseCommand `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
 }
 

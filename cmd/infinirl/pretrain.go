@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/infinirl/infinirl/pretrain"
+)
+
+type pretrainCommand struct {
+	settings
+	Output string `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:"" type:"path"`
+}
+
+func (pretrainCommand) Help() string {
+	return `Makes the base model of an environment by cloning a scripted demonstrator that
+knows the format and errs. The same command writes the same bytes on the same
+machine.
+
+Example:
+  infinirl pretrain --env keytodoor -o keytodoor.safetensors`
+}
+
+func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	options, err := cfg.PretrainOptions()
+	if err != nil {
+		return badInput(err)
+	}
+	progress := std.progress()
+	start := time.Now()
+	const every = 50
+	var losses, accuracies float64
+	options.Report = func(step, steps int, loss, accuracy float64, tokens int) {
+		losses += loss / every
+		accuracies += accuracy / every
+		if step%every == 0 {
+			elapsed := time.Since(start).Seconds()
+			left := time.Duration(elapsed / float64(step) * float64(steps-step) * float64(time.Second)).Round(time.Second)
+			progress.Printf("step %d/%d: loss %.4f, accuracy %.4f, %.1f M tokens, %.0f tokens/s, %s left",
+				step, steps, losses, accuracies, float64(tokens)/1e6, float64(tokens)/elapsed, left)
+			losses, accuracies = 0, 0
+		}
+		progress.Status("cloning", step, steps)
+	}
+	model, err := pretrain.Run(ctx, cfg.Pretrain, options)
+	if err != nil {
+		return err
+	}
+	data, err := model.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := writeOutput(c.Output, std, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, "%s: %d parameters, %d bytes\n", c.Output, model.NumParameters(), len(data))
+	return err
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/infinirl/infinirl/train"
+)
+
+type trainCommand struct {
+	settings
+	Base   string `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE" type:"path"`
+	Dir    string `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
+	Resume bool   `help:"Go on with the run in --run, with its own configuration."`
+}
+
+func (trainCommand) Help() string {
+	return `Trains an agent past its context window: rollouts cut by the condenser, credit
+carried across the cuts, PPO. Starts from a cloned base model and evaluates on
+unseen tasks before and after.
+
+Example:
+  infinirl train --env keytodoor --set train.steps=2 --run runs/first`
+}
+
+func (c *trainCommand) AfterApply() error {
+	if c.Resume && c.Dir == "" {
+		return errors.New("--resume: which run? name its directory with --run DIR")
+	}
+	if c.Resume && (c.Config != "" || c.Env != "" || len(c.Set) > 0 || c.Seed != nil || c.Base != "") {
+		return errors.New("--resume: the run goes on with its own configuration: leave out --config, --env, --set, --seed and --base")
+	}
+	return nil
+}
+
+func (c *trainCommand) Run(ctx context.Context, std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if c.Base != "" {
+		cfg.Base = c.Base
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = filepath.Join("runs", cfg.Env+"-"+time.Now().Format("20060102-150405"))
+	}
+	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Resume: c.Resume, Progress: std.progress()})
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted; go on with: infinirl train --resume --run %s", dir)
+	case errors.Is(err, fs.ErrExist), errors.Is(err, train.ErrInput):
+		return badInput(err)
+	case err != nil:
+		return err
+	}
+	return printSummary(std.out, summary, dir)
+}
+
+func printSummary(w io.Writer, s *train.Summary, dir string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "\n%s, %d unseen tasks\tsuccess\n", s.Env, s.EvalTasks)
+	fmt.Fprintf(table, "base model, sampled\t%.3f\n", s.WarmStartSuccess)
+	fmt.Fprintf(table, "trained, sampled\t%.3f\n", s.EvalSuccess)
+	fmt.Fprintf(table, "trained, greedy\t%.3f\n", s.GreedySuccess)
+	table.Flush()
+	_, err := fmt.Fprintf(w, "\n%.0f tokens a trajectory in %.1f segments of at most %d; %d steps in %.0f s, %d MiB\n%s\n",
+		s.TokensPerTrajectory, s.SegmentsPerTrajectory, s.ContextWindow, s.Steps, s.WallSeconds, s.PeakRSSBytes>>20,
+		filepath.Join(dir, "summary.json"))
+	return err
+}

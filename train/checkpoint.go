@@ -1,0 +1,136 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/infinirl/infinirl/atomicfile"
+)
+
+// state is what a resumed run has to know besides weights and optimizers.
+type state struct {
+	Step int `json:"step"`
+	// WarmStart is the evaluation of the base model.
+	WarmStart       *Evaluation `json:"warm_start"`
+	TrainableTokens int64       `json:"trainable_tokens"`
+	WallSeconds     float64     `json:"wall_seconds"`
+	PeakRSSBytes    int64       `json:"peak_rss_bytes"`
+	// ConsumedTrajectories is the range of trajectory ids, "step-NNNNNN/…", that
+	// the weights have learnt from: none is trained on twice.
+	ConsumedTrajectories [2]string `json:"consumed_trajectories"`
+}
+
+const (
+	checkpointsName = "checkpoints"
+	stateName       = "state.json"
+)
+
+// checkpoint writes checkpoints/step-NNNNNN and removes the oldest ones.
+func (r *run) checkpoint() error {
+	s := r.earlier
+	s.WallSeconds += r.wall()
+	s.PeakRSSBytes = max(s.PeakRSSBytes, peakRSS())
+	if s.Step > 0 {
+		s.ConsumedTrajectories = [2]string{"step-000001", fmt.Sprintf("step-%06d", s.Step)}
+	}
+	path := filepath.Join(r.dir, checkpointsName, fmt.Sprintf("step-%06d", s.Step))
+	if _, err := os.Stat(path); err == nil {
+		return nil // written by the run that is resumed
+	}
+	err := createDirectory(path, func(temporary string) error {
+		if err := r.learner.Save(temporary); err != nil {
+			return err
+		}
+		return atomicfile.Write(filepath.Join(temporary, stateName), func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(s)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	names, err := checkpoints(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:max(0, len(names)-r.cfg.Train.KeepCheckpoints)] {
+		if err := removeDirectory(filepath.Join(r.dir, checkpointsName, name)); err != nil {
+			return fmt.Errorf("remove old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeDirectory renames before it deletes, so that a killed process never
+// leaves half a checkpoint under a checkpoint's name.
+func removeDirectory(path string) error {
+	hidden := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".removed")
+	if err := os.Rename(path, hidden); err != nil {
+		return err
+	}
+	return os.RemoveAll(hidden)
+}
+
+// checkpoints lists the names of a run's checkpoints, oldest first.
+func checkpoints(dir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, checkpointsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "step-") {
+			names = append(names, e.Name())
+		}
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// LatestCheckpoint returns the path of a run's newest checkpoint.
+func LatestCheckpoint(dir string) (string, error) {
+	names, err := checkpoints(dir)
+	if err != nil {
+		return "", err
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("%s: no checkpoint yet", dir)
+	}
+	return filepath.Join(dir, checkpointsName, names[len(names)-1]), nil
+}
+
+// loadCheckpoint reads the newest checkpoint of a run. A run that was killed
+// before its first one starts from the beginning.
+func loadCheckpoint(dir string, learner Learner) (state, error) {
+	if err := removeLeftovers(filepath.Join(dir, checkpointsName)); err != nil {
+		return state{}, err
+	}
+	if err := removeLeftovers(filepath.Join(dir, "rollouts")); err != nil {
+		return state{}, err
+	}
+	names, err := checkpoints(dir)
+	if err != nil || len(names) == 0 {
+		return state{}, err
+	}
+	path := filepath.Join(dir, checkpointsName, names[len(names)-1])
+	text, err := os.ReadFile(filepath.Join(path, stateName))
+	if err != nil {
+		return state{}, fmt.Errorf("resume: %w", err)
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil {
+		return state{}, fmt.Errorf("resume: %s: %w", filepath.Join(path, stateName), err)
+	}
+	return s, learner.Load(path)
+}

@@ -1,0 +1,132 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/rollout"
+)
+
+// Evaluation is how a policy did on unseen tasks.
+type Evaluation struct {
+	Success               float64 `json:"success"`
+	Tasks                 int     `json:"tasks"`
+	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
+	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
+	Temperature           float64 `json:"temperature"`
+}
+
+// Summary is summary.json: what a run came to.
+type Summary struct {
+	Env              string  `json:"env"`
+	WarmStartSuccess float64 `json:"warm_start_success"` // base model, sampled
+	EvalSuccess      float64 `json:"eval_success"`       // trained model, sampled
+	GreedySuccess    float64 `json:"greedy_success"`     // trained model, greedy
+	EvalTasks        int     `json:"eval_tasks"`
+	Steps            int     `json:"steps"`
+	// Segments and tokens are those of the sampled evaluation.
+	SegmentsPerTrajectory  float64 `json:"segments_per_trajectory"`
+	TokensPerTrajectory    float64 `json:"tokens_per_trajectory"`
+	ContextWindow          int     `json:"context_window"`
+	TrainableTokens        int64   `json:"trainable_tokens"`
+	TrainTokensPerSecond   float64 `json:"train_tokens_per_second"`
+	RolloutTokensPerSecond float64 `json:"rollout_tokens_per_second"`
+	WallSeconds            float64 `json:"wall_seconds"`
+	PeakRSSBytes           int64   `json:"peak_rss_bytes"`
+	Seed                   uint64  `json:"seed"`
+}
+
+const summaryName = "summary.json"
+
+// evaluate plays the unseen tasks, the same ones and with the same seeds every
+// time.
+func (r *run) evaluate(ctx context.Context, what string, temperature float64) (Evaluation, error) {
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, 0x6576616c)) // stream "eval"
+	jobs := make([]rollout.Job, r.cfg.Eval.Tasks)
+	for i := range jobs {
+		task := r.suite.Task(env.Eval, i)
+		jobs[i] = rollout.Job{Task: task, TrajectoryID: "eval/" + task.ID, GroupID: task.ID, Seed: rng.Uint64()}
+	}
+	results, err := r.rollouts(ctx, what, jobs, temperature)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	m, _ := summarise(results)
+	if m.Failed > 0 {
+		for _, result := range results {
+			if !result.Trajectory.Status.Trainable() {
+				return Evaluation{}, fmt.Errorf("%s: %d of %d episodes failed, the first of them: %w", what, m.Failed, len(jobs), result.Err)
+			}
+		}
+	}
+	return Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
+		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature}, nil
+}
+
+// Evaluate plays unseen tasks with the base model of a configuration.
+func Evaluate(ctx context.Context, cfg Config, temperature float64, progress *Progress) (e Evaluation, err error) {
+	r := &run{cfg: cfg, progress: progress, started: time.Now()}
+	base, err := r.openEnvironment()
+	if err != nil {
+		return e, err
+	}
+	if r.sampler, err = newSampler(base, cfg); err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, r.sampler.Close()) }()
+	return r.evaluate(ctx, "evaluating", temperature)
+}
+
+// finish evaluates the trained policy and writes the summary.
+func (r *run) finish(ctx context.Context) (*Summary, error) {
+	sampled, err := r.evaluate(ctx, "evaluating, sampled", r.cfg.Eval.Temperature)
+	if err != nil {
+		return nil, err
+	}
+	greedy, err := r.evaluate(ctx, "evaluating, greedy", 0)
+	if err != nil {
+		return nil, err
+	}
+	s := &Summary{
+		Env:                   r.cfg.Env,
+		WarmStartSuccess:      r.earlier.WarmStart.Success,
+		EvalSuccess:           sampled.Success,
+		GreedySuccess:         greedy.Success,
+		EvalTasks:             sampled.Tasks,
+		Steps:                 r.earlier.Step,
+		SegmentsPerTrajectory: sampled.SegmentsPerTrajectory,
+		TokensPerTrajectory:   sampled.TokensPerTrajectory,
+		ContextWindow:         r.cfg.Condense.High,
+		TrainableTokens:       r.earlier.TrainableTokens,
+		WallSeconds:           r.earlier.WallSeconds + r.wall(),
+		PeakRSSBytes:          max(r.earlier.PeakRSSBytes, peakRSS()),
+		Seed:                  r.cfg.Seed,
+	}
+	var rolloutTokens, rowTokens, rolloutSeconds, trainSeconds float64
+	for _, m := range r.history {
+		rolloutTokens += m.TokensPerTrajectory * float64(m.Trajectories)
+		rowTokens += float64(m.RowTokens * r.cfg.Train.Epochs)
+		rolloutSeconds += m.Timing.RolloutSeconds
+		trainSeconds += m.Timing.TrainSeconds
+	}
+	if len(r.history) > 0 {
+		s.RolloutTokensPerSecond = rolloutTokens / rolloutSeconds
+		s.TrainTokensPerSecond = rowTokens / trainSeconds
+	}
+	return s, atomicfile.Write(filepath.Join(r.dir, summaryName), func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	})
+}
+
+// wall is the time this process has been at the run, in seconds.
+func (r *run) wall() float64 { return time.Since(r.started).Seconds() }
