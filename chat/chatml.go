@@ -29,66 +29,69 @@ import (
 //
 // The delimiters are control tokens where the tokenizer has them, and text where
 // it has none. Tool schemas are not written: they belong into the system message.
+//
+// Delimiters and content are tokenised apart, so that the ids of a delimiter do
+// not depend on what it encloses.
 type ChatML struct {
-	tokenizer  token.Tokenizer
-	start, end []int32 // <|im_start|>, <|im_end|>
-	newline    []int32
-	prefix     []int32
+	tokenizer token.Tokenizer
+	end       []int32          // <|im_end|>
+	newline   []int32          // after it
+	head      map[Role][]int32 // from <|im_start|> to the content
+	tail      map[Role][]int32 // between the content and <|im_end|>
 }
 
 var _ Codec = (*ChatML)(nil)
 
 // NewChatML returns the codec over a tokenizer.
 func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
-	c := &ChatML{tokenizer: tokenizer}
-	var role []int32
-	for _, part := range []struct {
-		ids     *[]int32
-		text    string
-		control bool
-	}{{&c.start, "<|im_start|>", true}, {&c.end, "<|im_end|>", true}, {&c.newline, "\n", false}, {&role, "assistant\n", false}} {
-		if controls, ok := tokenizer.(token.Controls); ok && part.control {
-			if id, ok := controls.Control(part.text); ok {
-				*part.ids = []int32{id}
-				continue
+	c := &ChatML{tokenizer: tokenizer, head: make(map[Role][]int32), tail: make(map[Role][]int32)}
+	var failed error
+	encode := func(text string) []int32 {
+		if controls, ok := tokenizer.(token.Controls); ok {
+			if id, ok := controls.Control(text); ok {
+				return []int32{id}
 			}
 		}
-		ids, err := tokenizer.Encode(part.text)
-		if err != nil {
-			return nil, fmt.Errorf("chatml codec: %q: %w", part.text, err)
+		ids, err := tokenizer.Encode(text)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("chatml codec: %q: %w", text, err)
 		}
-		*part.ids = ids
+		return ids
 	}
-	c.prefix = slices.Concat(c.start, role)
-	return c, nil
+	start := encode("<|im_start|>")
+	c.end, c.newline = encode("<|im_end|>"), encode("\n")
+	for _, role := range []Role{System, User, Assistant} {
+		c.head[role] = slices.Concat(start, encode(string(role)+"\n"))
+	}
+	c.head[ToolRole] = slices.Concat(start, encode("user\n<tool_response>\n"))
+	c.tail[ToolRole] = encode("\n</tool_response>")
+	return c, failed
 }
 
 // Encode returns the ids of one whole message.
 func (c *ChatML) Encode(m Message) ([]int32, error) {
-	var head []int32
-	var text string
-	switch m.Role {
-	case Assistant:
-		head, text = c.prefix, writeAssistant(m)
-	case System, User:
-		head, text = c.start, string(m.Role)+"\n"+m.Content
-	case ToolRole:
-		head, text = c.start, "user\n<tool_response>\n"+m.Content+"\n</tool_response>"
-	default:
+	head, ok := c.head[m.Role]
+	if !ok {
 		return nil, fmt.Errorf("chatml codec: unknown role %q", m.Role)
 	}
-	if m.Role != Assistant && len(m.ToolCalls) > 0 {
+	text := m.Content
+	if m.Role == Assistant {
+		text = writeAssistant(m)
+	} else if len(m.ToolCalls) > 0 {
 		return nil, fmt.Errorf("chatml codec: %s message has tool calls", m.Role)
 	}
 	body, err := c.tokenizer.Encode(text)
 	if err != nil {
 		return nil, fmt.Errorf("chatml codec: %s message: %w", m.Role, err)
 	}
-	return slices.Concat(head, body, c.end, c.newline), nil
+	return slices.Concat(head, body, c.tail[m.Role], c.end, c.newline), nil
 }
 
+// EncodeText returns the ids of text.
+func (c *ChatML) EncodeText(text string) ([]int32, error) { return c.tokenizer.Encode(text) }
+
 // GenerationPrefix returns the ids of "<|im_start|>assistant\n".
-func (c *ChatML) GenerationPrefix() []int32 { return c.prefix }
+func (c *ChatML) GenerationPrefix() []int32 { return c.head[Assistant] }
 
 // GenerationSuffix returns the newline after <|im_end|>, and <|im_end|> itself
 // for a reply that was cut before it.

@@ -58,6 +58,8 @@ type Tool struct {
 type Codec interface {
 	// Encode returns the ids of one whole message with its delimiters.
 	Encode(Message) ([]int32, error)
+	// EncodeText returns the ids of text as it stands inside a message.
+	EncodeText(text string) ([]int32, error)
 	// GenerationPrefix returns the ids that open an assistant turn. They are part
 	// of the prompt, never sampled.
 	GenerationPrefix() []int32

@@ -109,6 +109,9 @@ func (w *Words) Encode(m Message) ([]int32, error) {
 	return append(slices.Insert(ids, 0, role), w.end), nil
 }
 
+// EncodeText returns one id a word.
+func (w *Words) EncodeText(text string) ([]int32, error) { return w.vocabulary.Encode(text) }
+
 // GenerationPrefix returns the id of <|assistant|>.
 func (w *Words) GenerationPrefix() []int32 { return []int32{w.roles[Assistant]} }
 

@@ -10,6 +10,11 @@
 // All sizes are tokens. The window is condensed when its tokens and the reserve
 // (generation prefix, tool schemas, the longest reply) exceed High, down to at
 // most Low, so that one condensing buys High-Low tokens of further conversation.
+//
+// Whatever the rule, these stay: the system messages, the task (what the user
+// said before the first assistant message), a tool call that still waits for its
+// results, and the user message that a reply is due to. A tool call and its
+// results stay or go together.
 package condense
 
 import (
@@ -23,18 +28,23 @@ type Item struct {
 	Index  int // in the message log
 	Role   chat.Role
 	Tokens int // of the message as it stands in the window
+	// Task marks the user messages that state the task.
+	Task bool
 	// Round is the log index of the assistant message that opens the item's tool
 	// round, for the call message and its results alike; -1 outside rounds.
 	Round int
 	// Calls is the number of tool calls an assistant message makes.
 	Calls int
-	// Tool is the name of the (first) tool that is called or answers.
-	Tool string
-	// Summary marks what a summary rule wrote into the log.
+	// Tools names the tools that are called, or the one that answers.
+	Tools []string
+	// Summary marks what was written for or by rule Summary.
 	Summary bool
 	// Replaced tells how the message stands in the window if not whole.
 	Replaced *Replacement
 }
+
+// result reports whether the item answers a tool call.
+func (i *Item) result() bool { return i.Round >= 0 && i.Role != chat.Assistant }
 
 // Window is a conversation at the moment a reply is due.
 type Window struct {
@@ -46,6 +56,9 @@ type Window struct {
 	// Reserve is what must fit beside the items: generation prefix, tool schemas
 	// the server adds, and the longest reply.
 	Reserve int
+	// SummaryReserve is what must fit instead when a summary is to be written: the
+	// request for it and the longest summary for the longest reply.
+	SummaryReserve int
 	// Segments is the number of segments opened so far.
 	Segments int
 	// Text renders replacements; rules that only drop never use it.
@@ -59,8 +72,8 @@ type Text interface {
 	Blank(i int, placeholder string) ([]int32, error)
 	// Body bounds the ids of message i that may be cut: those between its delimiters.
 	Body(i int) (start, end int, err error)
-	// Marker returns the ids of text as it stands inside message i.
-	Marker(i int, text string) ([]int32, error)
+	// Marker returns the ids of text as it stands inside a message.
+	Marker(text string) ([]int32, error)
 }
 
 // Condenser decides what stays of a window. Equal windows get equal decisions.
@@ -69,6 +82,16 @@ type Condenser interface {
 	// The error is an *OverflowError if no permitted window fits, a *LimitError if
 	// the episode has had all its segments.
 	Condense(w Window) (record Record, changed bool, err error)
+}
+
+// Summarizing is implemented by condensers that ask for summaries. Condense then
+// returns a record of kind KindSummary for the window in which the summary is
+// written. The caller appends the request to the log, gets the summary, appends
+// it and a user message that holds it, marks all three as Summary, and asks again.
+type Summarizing interface {
+	Condenser
+	// SummaryConfig returns the configuration of rule Summary.
+	SummaryConfig() Config
 }
 
 // OverflowError says that nothing the rule may drop makes the window fit. It ends
@@ -91,4 +114,57 @@ type LimitError struct{ MaxSegments int }
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("the window is full and max_segments %d are used up", e.MaxSegments)
+}
+
+// New returns the condenser of a valid configuration.
+func New(c Config) (Condenser, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	switch c.Rule {
+	case None:
+		return none{c}, nil
+	case Summary:
+		return summary{c}, nil
+	}
+	return dropping{c, rules[c.Rule]}, nil
+}
+
+// none never drops anything.
+type none struct{ Config }
+
+func (n none) Condense(w Window) (Record, bool, error) {
+	if w.Tokens+w.Reserve <= n.High {
+		return Record{}, false, nil
+	}
+	return Record{}, false, n.overflow(w.Tokens, w.Reserve, len(w.Items))
+}
+
+// dropping is a condenser whose rule drops or blanks messages of a full window.
+type dropping struct {
+	Config
+	rule func(*plan) error
+}
+
+// rules are those of dropping by name.
+var rules = map[string]func(*plan) error{
+	ToolFIFO:   dropRounds,
+	ToolClear:  clearResults,
+	Sliding:    dropMiddle,
+	DiscardAll: discardAll,
+}
+
+func (d dropping) Condense(w Window) (Record, bool, error) {
+	if w.Tokens+w.Reserve <= d.High {
+		return Record{}, false, nil
+	}
+	if d.MaxSegments > 0 && w.Segments >= d.MaxSegments {
+		return Record{}, false, &LimitError{d.MaxSegments}
+	}
+	p := d.plan(w, w.Reserve)
+	if err := d.rule(p); err != nil {
+		return Record{}, false, err
+	}
+	record, err := p.record()
+	return record, err == nil, err
 }

@@ -33,7 +33,7 @@ type Record struct {
 	Version     int    `json:"version"`
 	Rule        string `json:"rule"`
 	RuleVersion int    `json:"rule_version"`
-	// Kind is KindSummary for the segment in which a summary is written.
+	// Kind is KindSummary for the window in which a summary is written.
 	Kind     string `json:"kind,omitempty"`
 	Messages int    `json:"messages"`
 	// Keep are the indices of the messages that stay: ascending ranges that do not
@@ -45,6 +45,9 @@ type Record struct {
 	TokensBefore int `json:"tokens_before"`
 	TokensAfter  int `json:"tokens_after"`
 }
+
+// KindSummary is the kind of the record of a window that asks for a summary.
+const KindSummary = "summary"
 
 // The kinds of replacement.
 const (
@@ -58,10 +61,11 @@ type Replacement struct {
 	Indices []int  `json:"indices"`
 	// Text is the placeholder or the marker that IDs spell.
 	Text string `json:"text"`
-	// IDs replace the whole message (Blank), or all of it but its first Head and
-	// last Tail ids (Cut).
+	// IDs replace the whole message (Blank), or the Cut ids between its first Head
+	// and its last Tail (Cut).
 	IDs  []int32 `json:"ids"`
 	Head int     `json:"head,omitempty"`
+	Cut  int     `json:"cut,omitempty"`
 	Tail int     `json:"tail,omitempty"`
 }
 
@@ -90,6 +94,13 @@ func (r Record) Kept() int {
 	return n
 }
 
+// Append extends the record by the next message of the log, of the given tokens.
+func (r *Record) Append(tokens int) {
+	r.keep(r.Messages)
+	r.Messages++
+	r.TokensAfter += tokens
+}
+
 // keep appends message i to the kept ones, after all that were kept before.
 func (r *Record) keep(i int) {
 	if n := len(r.Keep); n > 0 && r.Keep[n-1].End == i {
@@ -103,7 +114,7 @@ func (r *Record) keep(i int) {
 func (r *Record) replace(i int, p Replacement) {
 	for k := range r.Replace {
 		q := &r.Replace[k]
-		if q.Kind == p.Kind && q.Text == p.Text && q.Head == p.Head && q.Tail == p.Tail && slices.Equal(q.IDs, p.IDs) {
+		if q.Kind == p.Kind && q.Text == p.Text && q.Head == p.Head && q.Cut == p.Cut && q.Tail == p.Tail && slices.Equal(q.IDs, p.IDs) {
 			q.Indices = append(q.Indices, i)
 			return
 		}
@@ -140,8 +151,8 @@ func (r Record) Prompt(dst []int32, log Log) ([]int32, error) {
 				dst = append(dst, log.IDs(i)...)
 				continue
 			}
-			if ids := log.IDs(i); p.Head+p.Tail > len(ids) {
-				return nil, fmt.Errorf("condense record: message %d has %d tokens, its cut keeps %d", i, len(ids), p.Head+p.Tail)
+			if ids := log.IDs(i); p.Kind == Cut && p.Head+p.Cut+p.Tail != len(ids) {
+				return nil, fmt.Errorf("condense record: message %d has %d tokens, its cut speaks of %d", i, len(ids), p.Head+p.Cut+p.Tail)
 			}
 			dst = p.Apply(dst, log.IDs(i))
 		}
@@ -207,8 +218,8 @@ func (r Record) Validate() error {
 		if p.Kind != Blank && p.Kind != Cut {
 			return fmt.Errorf("condense record: replace: kind %q, want %s or %s", p.Kind, Blank, Cut)
 		}
-		if p.Head < 0 || p.Tail < 0 || p.Kind == Blank && p.Head+p.Tail > 0 {
-			return fmt.Errorf("condense record: replace: head %d and tail %d of kind %s", p.Head, p.Tail, p.Kind)
+		if min(p.Head, p.Cut, p.Tail) < 0 || (p.Kind == Blank) != (p.Head+p.Cut+p.Tail == 0) {
+			return fmt.Errorf("condense record: replace: head %d, cut %d, tail %d of kind %s", p.Head, p.Cut, p.Tail, p.Kind)
 		}
 		for _, i := range p.Indices {
 			if seen[i] || !r.keeps(i) {

@@ -1,23 +1,24 @@
 package condense
 
-import "github.com/infinirl/infinirl/chat"
+import (
+	"slices"
+
+	"github.com/infinirl/infinirl/chat"
+)
 
 // Pairing assigns messages to tool rounds as they are appended to a log. Calls
 // and results are paired by position: ids repeat in recorded runs. A result
 // belongs to the assistant message that it follows directly, or to the last one
 // that still waits for results. The zero value is ready for an empty log.
 type Pairing struct {
-	next  int // log index of the next message
 	round int // 1 + index of the assistant message that results are paired with; 0: none
 	open  int // its calls without a result
 }
 
-// Append returns the log index of the call message of m's round, -1 if m is in no
-// round yet. An assistant message without calls becomes the head of a round when
+// Append takes message i of the log, after all that were appended before, and
+// returns the index of the call message of its round, -1 if it is in none yet. An assistant message without calls becomes the head of a round when
 // an observation answers it: round is then its index, smaller than m's own.
-func (p *Pairing) Append(m chat.Message) (round int) {
-	i := p.next
-	p.next++
+func (p *Pairing) Append(i int, m chat.Message) (round int) {
 	switch {
 	case m.Role == chat.Assistant:
 		p.round, p.open = i+1, len(m.ToolCalls)
@@ -42,7 +43,6 @@ func (p *Pairing) Append(m chat.Message) (round int) {
 // round is one tool round of a window.
 type round struct {
 	first, last int // positions in Window.Items; nothing of another round between
-	tokens      int
 	results     int // how many results
 	fixed       bool
 }
@@ -62,17 +62,17 @@ func (c Config) rounds(w Window) []round {
 		}
 		r := &rounds[n-1]
 		r.last = i
-		r.tokens += item.Tokens
 		if item.Role != chat.Assistant {
 			r.results++
 		}
-		for _, tool := range c.ExcludeTools {
-			r.fixed = r.fixed || tool == item.Tool
+		for _, tool := range item.Tools {
+			r.fixed = r.fixed || slices.Contains(c.ExcludeTools, tool)
 		}
 	}
 	if n := len(rounds); n > 0 {
 		r := &rounds[n-1]
-		r.fixed = r.fixed || r.last == len(w.Items)-1 && r.results < w.Items[r.first].Calls
+		r.fixed = r.fixed || r.results < w.Items[r.first].Calls &&
+			!slices.ContainsFunc(w.Items[r.first+1:], func(i Item) bool { return i.Role == chat.Assistant })
 	}
 	return rounds
 }

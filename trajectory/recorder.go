@@ -14,7 +14,10 @@ import (
 //	Prompt(n)             the ids to sample from; condenses if n more would not fit
 //	Reply(ids, ...)       what was sampled from them
 //
-// and Close ends the episode. It is used by one goroutine at a time.
+// and Close ends the episode. Under rule summary, a Prompt may ask for a summary
+// instead of a turn: if Summarizing says so, the reply goes to Reply like any
+// other, is no action for the environment, and the next Prompt is the turn.
+// A Recorder is used by one goroutine at a time.
 type Recorder struct {
 	codec     chat.Codec
 	condenser condense.Condenser
@@ -23,13 +26,26 @@ type Recorder struct {
 	pairing   condense.Pairing
 	window    []condense.Item // of the messages shown now
 	tokens    []int32         // their ids
+	answered  bool            // an assistant message has come
 	awaiting  bool            // a prompt was given out and its reply has not come
+	summary   *summarizing    // under rule summary
+}
+
+// summarizing is the state of a recorder under rule summary.
+type summarizing struct {
+	config  condense.Config
+	request []int32 // the message that asks for a summary
+	now     bool    // the last prompt asked for one
 }
 
 // NewRecorder starts a trajectory. extra counts tokens that the server adds to
 // every prompt, such as tool schemas, when the codec does not write them.
 func NewRecorder(id, group string, codec chat.Codec, condenser condense.Condenser, extra int) *Recorder {
-	return &Recorder{codec: codec, condenser: condenser, extra: extra, t: &Trajectory{ID: id, GroupID: group}}
+	r := &Recorder{codec: codec, condenser: condenser, extra: extra, t: &Trajectory{ID: id, GroupID: group}}
+	if s, ok := condenser.(condense.Summarizing); ok {
+		r.summary = &summarizing{config: s.SummaryConfig()}
+	}
+	return r
 }
 
 // Observe appends messages that the policy did not sample.
@@ -51,23 +67,45 @@ func (r *Recorder) Prompt(reply int) ([]int32, error) {
 	prefix := r.codec.GenerationPrefix()
 	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: len(r.tokens),
 		Reserve: len(prefix) + r.extra + reply, Segments: len(r.t.Segments), Text: text{r.codec, r.t}}
+	unanswered := r.unanswered()
+	if unanswered { // asked for again
+		w.Segments--
+	}
+	if r.summary != nil {
+		if err := r.encodeRequest(); err != nil {
+			return nil, err
+		}
+		w.SummaryReserve = len(r.summary.request) + len(prefix) + r.extra + r.summary.config.SummaryTokens
+	}
 	record, changed, err := r.condenser.Condense(w)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("trajectory %s, message %d: %w", r.t.ID, r.t.Len(), err)
 	case changed:
+		if unanswered {
+			r.t.Segments = r.t.Segments[:len(r.t.Segments)-1]
+		}
 		if err := r.show(record); err != nil {
 			return nil, err
 		}
-	case len(r.t.Segments) > 0:
-		r.awaiting = true
-		return append(r.tokens[:len(r.tokens):len(r.tokens)], prefix...), nil
-	default:
-		record = condense.KeepAll(r.t.Len(), len(r.tokens))
+		if record.Kind == condense.KindSummary {
+			record = r.requestSummary(record)
+		}
+		r.open(record)
+	case len(r.t.Segments) == 0:
+		r.open(condense.KeepAll(r.t.Len(), len(r.tokens)))
 	}
-	r.open(record)
 	r.awaiting = true
 	return append(r.tokens[:len(r.tokens):len(r.tokens)], prefix...), nil
+}
+
+// Summarizing reports whether the last prompt asks for a summary, and of how many
+// tokens at most.
+func (r *Recorder) Summarizing() (tokens int, ok bool) {
+	if r.summary == nil || !r.summary.now {
+		return 0, false
+	}
+	return r.summary.config.SummaryTokens, true
 }
 
 // Reply appends what the policy sampled from the last prompt and returns it as a
@@ -81,7 +119,7 @@ func (r *Recorder) Reply(ids []int32, logProbs []float32, version int64) (chat.M
 }
 
 // ReplyMessage appends a recorded assistant message as the reply to the last
-// prompt; ids are those the message has under the codec.
+// prompt; sampled are its ids without generation prefix and suffix.
 func (r *Recorder) ReplyMessage(m chat.Message, sampled []int32) error {
 	return r.reply(m, sampled, nil, 0)
 }
@@ -97,7 +135,11 @@ func (r *Recorder) reply(m chat.Message, ids []int32, logProbs []float32, versio
 	prefix, suffix := r.codec.GenerationPrefix(), r.codec.GenerationSuffix(ids)
 	all := make([]int32, 0, len(prefix)+len(ids)+len(suffix))
 	all = append(append(append(all, prefix...), ids...), suffix...)
-	r.append(Entry{Message: m, IDs: all, Start: len(prefix), End: len(prefix) + len(ids), LogProbs: logProbs, Version: version})
+	e := Entry{Message: m, IDs: all, Start: len(prefix), End: len(prefix) + len(ids), LogProbs: logProbs, Version: version}
+	if _, ok := r.Summarizing(); ok {
+		return r.noteSummary(e)
+	}
+	r.append(e)
 	return nil
 }
 
@@ -116,8 +158,8 @@ func (r *Recorder) Reward(reward float64) {
 // segment that was opened but got no reply is dropped.
 func (r *Recorder) Close(status Status) *Trajectory {
 	t := r.t
-	if n := len(t.Segments); n > 0 && t.Segments[n-1].Start == t.Len() {
-		t.Segments = t.Segments[:n-1]
+	if r.unanswered() {
+		t.Segments = t.Segments[:len(t.Segments)-1]
 	}
 	for k := range t.Segments {
 		s := &t.Segments[k]
@@ -152,7 +194,12 @@ func StatusOf(err error) (status Status, ok bool) {
 // append adds an entry to the log and to the window.
 func (r *Recorder) append(e Entry) {
 	i := r.t.Len()
-	e.Round = r.pairing.Append(e.Message)
+	e.Round = -1
+	if !e.Summary {
+		e.Round = r.pairing.Append(i, e.Message)
+	}
+	e.Task = e.Message.Role == chat.User && !e.Message.Observation && !r.answered
+	r.answered = r.answered || e.Message.Role == chat.Assistant
 	if e.Round >= 0 && e.Round < i {
 		r.t.Entries[e.Round].Round = e.Round
 		for k := len(r.window) - 1; k >= 0 && r.window[k].Index >= e.Round; k-- {
@@ -161,23 +208,61 @@ func (r *Recorder) append(e Entry) {
 			}
 		}
 	}
+	e.Tools = r.t.tools(i, e)
 	r.t.Entries = append(r.t.Entries, e)
 	r.tokens = append(r.tokens, e.IDs...)
 	r.window = append(r.window, r.item(i, nil))
 }
 
+// tools returns the names of the tools that message i calls, or of the one whose
+// result it is. A result answers the call of its round with the same id; ids that
+// repeat and results without id go by their order.
+func (t *Trajectory) tools(i int, e Entry) []string {
+	switch {
+	case e.Message.Role == chat.Assistant:
+		var names []string
+		for _, call := range e.Message.ToolCalls {
+			names = append(names, call.Name)
+		}
+		return names
+	case e.Message.Name != "" && e.Message.Role == chat.ToolRole:
+		return []string{e.Message.Name}
+	case e.Round < 0 || e.Round == i:
+		return nil
+	}
+	calls := t.Entries[e.Round].Message.ToolCalls
+	answers := -1
+	for k, call := range calls {
+		if call.ID == "" || call.ID != e.Message.ToolCallID {
+			continue
+		}
+		if answers >= 0 { // the id repeats
+			answers = -1
+			break
+		}
+		answers = k
+	}
+	if answers < 0 {
+		for k := e.Round + 1; k < i; k++ {
+			if t.Entries[k].Round == e.Round {
+				answers++
+			}
+		}
+		answers++
+	}
+	if answers >= len(calls) {
+		return nil
+	}
+	return []string{calls[answers].Name}
+}
+
 // item describes message i as it stands in the window.
 func (r *Recorder) item(i int, replaced *condense.Replacement) condense.Item {
 	e := &r.t.Entries[i]
-	item := condense.Item{Index: i, Role: e.Message.Role, Tokens: len(e.IDs), Round: e.Round,
-		Calls: len(e.Message.ToolCalls), Summary: e.Summary, Replaced: replaced}
+	item := condense.Item{Index: i, Role: e.Message.Role, Tokens: len(e.IDs), Task: e.Task, Round: e.Round,
+		Calls: len(e.Message.ToolCalls), Tools: e.Tools, Summary: e.Summary, Replaced: replaced}
 	if replaced != nil {
 		item.Tokens = replaced.Len(len(e.IDs))
-	}
-	if item.Calls > 0 {
-		item.Tool = e.Message.ToolCalls[0].Name
-	} else if e.Message.Role == chat.ToolRole {
-		item.Tool = e.Message.Name
 	}
 	return item
 }
@@ -202,11 +287,14 @@ func (r *Recorder) show(record condense.Record) error {
 	return nil
 }
 
-// open starts a segment. One that got no reply is replaced.
+// unanswered reports whether the last segment was opened but got no reply.
+func (r *Recorder) unanswered() bool {
+	n := len(r.t.Segments)
+	return n > 0 && r.t.Segments[n-1].Start == r.t.Len()
+}
+
+// open starts a segment.
 func (r *Recorder) open(record condense.Record) {
-	segments := r.t.Segments
-	if n := len(segments); n > 0 && segments[n-1].Start == r.t.Len() {
-		segments = segments[:n-1]
-	}
-	r.t.Segments = append(segments, Segment{Record: record, Start: r.t.Len()})
+	untrained := record.Kind == condense.KindSummary && !r.summary.config.TrainSummary
+	r.t.Segments = append(r.t.Segments, Segment{Record: record, Start: r.t.Len(), Untrained: untrained})
 }

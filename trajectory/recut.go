@@ -8,47 +8,92 @@ import (
 	"github.com/infinirl/infinirl/condense"
 )
 
-// Recut plays a conversation that is over again under a condenser: before each
-// assistant message the window must fit, and the message stands for the sampled
-// reply. reply is how many tokens are reserved for it, at least its own. extra is
-// as in NewRecorder.
+// Recording is a conversation that is over.
+type Recording struct {
+	ID, Group string
+	Messages  []chat.Message
+	// IDs are the token ids of the messages that were recorded with them; nil, or nil
+	// for a message: it is encoded. Recorded ids of an assistant message are what was
+	// sampled, and generation prefixes belong to the messages before it.
+	IDs [][]int32
+	// Reply is the number of tokens reserved for a reply, at least its own.
+	Reply int
+	// Extra is as in NewRecorder.
+	Extra int
+	// Summarize writes summaries under rule summary: it continues the ids of a window
+	// that ends with the request for one.
+	Summarize func(prompt []int32, maxTokens int) ([]int32, error)
+}
+
+// Recut plays a recording again under a condenser: before each assistant message
+// the window must fit, and the message stands for the sampled reply.
 //
 // An episode that the condenser ends early comes back with the status of StatusOf,
-// and reason tells why; the error is any other failure.
-func Recut(id, group string, messages []chat.Message, codec chat.Codec, condenser condense.Condenser, reply, extra int) (t *Trajectory, reason, err error) {
-	r := NewRecorder(id, group, codec, condenser, extra)
-	for _, m := range messages {
-		if m.Role != chat.Assistant {
-			if err := r.Observe(m); err != nil {
-				return nil, nil, fmt.Errorf("trajectory %s: %w", id, err)
+// and reason tells why; err is any other failure.
+func Recut(o Recording, codec chat.Codec, condenser condense.Condenser) (t *Trajectory, reason, err error) {
+	if slices.ContainsFunc(o.IDs, func(ids []int32) bool { return ids != nil }) {
+		codec = verbatim{codec}
+	}
+	r := NewRecorder(o.ID, o.Group, codec, condenser, o.Extra)
+	for i, m := range o.Messages {
+		var ids []int32
+		if i < len(o.IDs) {
+			ids = o.IDs[i]
+		}
+		if err := r.retell(m, ids, o); err != nil {
+			if status, ok := StatusOf(err); ok {
+				return r.Close(status), err, nil
 			}
-			continue
-		}
-		sampled, err := sampledIDs(codec, m)
-		if err != nil {
-			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", id, r.t.Len(), err)
-		}
-		if _, err := r.Prompt(max(reply, len(sampled))); err != nil {
-			status, ok := StatusOf(err)
-			if !ok {
-				return nil, nil, err
-			}
-			return r.Close(status), err, nil
-		}
-		if err := r.ReplyMessage(m, sampled); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", o.ID, i, err)
 		}
 	}
 	return r.Close(Finished), nil, nil
 }
 
-// sampledIDs returns the part of an assistant message's ids that a policy would
-// have sampled: without the generation prefix and suffix.
-func sampledIDs(codec chat.Codec, m chat.Message) ([]int32, error) {
-	ids, err := codec.Encode(m)
-	if err != nil {
-		return nil, err
+// retell appends one recorded message.
+func (r *Recorder) retell(m chat.Message, ids []int32, o Recording) error {
+	encoded := ids
+	if encoded == nil {
+		var err error
+		if encoded, err = r.codec.Encode(m); err != nil {
+			return err
+		}
 	}
+	if m.Role != chat.Assistant {
+		r.append(Entry{Message: m, IDs: encoded})
+		return nil
+	}
+	if ids == nil {
+		var err error
+		if encoded, err = sampledIDs(r.codec, encoded); err != nil {
+			return err
+		}
+	}
+	for {
+		prompt, err := r.Prompt(max(o.Reply, len(encoded)))
+		if err != nil {
+			return err
+		}
+		tokens, summary := r.Summarizing()
+		if !summary {
+			return r.ReplyMessage(m, encoded)
+		}
+		if o.Summarize == nil {
+			return fmt.Errorf("rule summary needs somebody who writes summaries")
+		}
+		written, err := o.Summarize(prompt, tokens)
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		if _, err := r.Reply(written[:min(len(written), tokens)], nil, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// sampledIDs returns the part of an encoded assistant message that a policy would
+// have sampled: without the generation prefix and suffix.
+func sampledIDs(codec chat.Codec, ids []int32) ([]int32, error) {
 	prefix := codec.GenerationPrefix()
 	if len(ids) < len(prefix) || !slices.Equal(ids[:len(prefix)], prefix) {
 		return nil, fmt.Errorf("the codec writes an assistant message without its generation prefix")
@@ -61,3 +106,9 @@ func sampledIDs(codec chat.Codec, m chat.Message) ([]int32, error) {
 	}
 	return nil, fmt.Errorf("the codec writes an assistant message without its generation suffix")
 }
+
+// verbatim is a codec for messages whose recorded ids hold all delimiters.
+type verbatim struct{ chat.Codec }
+
+func (verbatim) GenerationPrefix() []int32        { return nil }
+func (verbatim) GenerationSuffix([]int32) []int32 { return nil }

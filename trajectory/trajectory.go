@@ -19,9 +19,13 @@ type Entry struct {
 	LogProbs   []float32 // one a sampled id; nil if they are not known
 	Version    int64     // of the policy that sampled
 	Reward     float64   // that the message earned at once
-	Summary    bool      // written by or for a summary rule
+	Summary    bool      // written by or for rule summary
+	// Task marks the user messages before the first assistant message.
+	Task bool
 	// Round is the index of the call message of the entry's tool round, -1 if none.
 	Round int
+	// Tools names the tools that the entry calls, or the one whose result it is.
+	Tools []string
 }
 
 // Sampled reports whether the policy wrote the entry.

@@ -113,11 +113,11 @@ func readRuns(path string, std streams) ([]recorded.Run, error) {
 // recut cuts a recorded run. Tool schemas that were recorded beside the messages
 // are part of every prompt, and count.
 func recut(run recorded.Run, codec chat.Codec, condenser condense.Condenser, reply int) (t *trajectory.Trajectory, reason, err error) {
-	messages := make([]chat.Message, len(run.Messages))
-	for i, m := range run.Messages {
-		messages[i] = m.Message
+	recording := trajectory.Recording{ID: run.ID, Group: run.Group, Reply: reply}
+	for _, m := range run.Messages {
+		recording.Messages = append(recording.Messages, m.Message)
+		recording.IDs = append(recording.IDs, m.IDs)
 	}
-	extra := 0
 	for _, tool := range run.Tools {
 		schema, err := json.Marshal(tool)
 		if err != nil {
@@ -127,9 +127,9 @@ func recut(run recorded.Run, codec chat.Codec, condenser condense.Condenser, rep
 		if err != nil {
 			return nil, nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 		}
-		extra += len(ids)
+		recording.Extra += len(ids)
 	}
-	t, reason, err = trajectory.Recut(run.ID, run.Group, messages, codec, condenser, reply, extra)
+	t, reason, err = trajectory.Recut(recording, codec, condenser)
 	if t != nil {
 		t.Score, t.HasScore = run.Score, run.HasScore
 	}
