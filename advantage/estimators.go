@@ -4,15 +4,39 @@ package advantage
 
 var (
 	_ = Register(Estimator{
-		Name: "gae", Summary: "GAE across the cuts, decoupled λ", Values: true,
+		Name: "gae", Summary: "GAE across the cuts, λ decoupled", Values: true,
 		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
 			return GAE(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
 		}),
 	})
 	_ = Register(Estimator{
-		Name: "per-segment", Summary: "GAE with every segment its own terminal episode (baseline)", Values: true,
+		Name: "turn-gae", Summary: "GAE across the cuts, one step a turn", Values: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return TurnGAE(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
+		}),
+	})
+	_ = Register(Estimator{
+		Name: "per-segment", Summary: "GAE with every segment its own episode (baseline)", Values: true,
 		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
 			return PerSegmentGAE(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
+		}),
+	})
+	_ = Register(Estimator{
+		Name: "compaction-rl", Summary: "outcome at every segment end, discounted by the decisions after it", Values: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return 0, CompactionRL(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
+		}),
+	})
+	_ = Register(Estimator{
+		Name: "outcome-copy", Summary: "outcome at every segment end, undiscounted (baseline)", Values: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return 0, OutcomeCopy(e, cfg.Gamma, cfg.actorLambda(&e), cfg.CriticLambda)
+		}),
+	})
+	_ = Register(Estimator{
+		Name: "reinforce++", Summary: "discounted returns across the cuts, whitened", Whiten: true,
+		Estimate: each(func(e Episode[float32], cfg Config) (float64, error) {
+			return DiscountedReturns(e, cfg.Gamma)
 		}),
 	})
 )

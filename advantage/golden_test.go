@@ -42,6 +42,12 @@ func TestGoldenCase(t *testing.T) {
 		{"per-segment",
 			[]float64{-.02512, -.146, -.3, -.31, -.5, .14808, .164, .2},
 			[]float64{0, 0, 0, 0, 0, .81, .9, 1}},
+		{"outcome-copy",
+			[]float64{.49328, .574, .7, .41, .5, .14808, .164, .2},
+			[]float64{.81, .9, 1, .9, 1, .81, .9, 1}},
+		{"compaction-rl",
+			[]float64{.095446, .111064, .135444, .153032, .186624, .14808, .164, .2},
+			[]float64{.81, .9, 1, .9, 1, .81, .9, 1}},
 	} {
 		b := goldenBatch()
 		err := Compute(b, Config{Estimator: c.estimator, Gamma: .9, Lambda: .8, CriticLambda: 1})

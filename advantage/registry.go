@@ -19,10 +19,11 @@ type Estimator struct {
 	Summary string
 	// Values tells that the estimator cannot do without the values column.
 	Values bool
-	// Batch tells that trajectories depend on one another (groups, whitening):
-	// all must be there at once. Otherwise Estimate may be called with any
-	// subset of the trajectories.
+	// Batch tells that trajectories depend on one another (groups): Estimate
+	// gets all of them at once. Otherwise it gets one at a time.
 	Batch bool
+	// Whiten tells that the advantages are always whitened over the batch.
+	Whiten bool
 	// Estimate writes Advantages and Returns of every segment. Every episode
 	// has at least one trainable token.
 	Estimate func(episodes []Episode[float32], cfg Config) error

@@ -1,0 +1,54 @@
+package advantage
+
+import "math"
+
+// CompactionRL gives the outcome R of the trajectory to the last trainable
+// token of every segment, runs GAE in each segment by itself, and discounts the
+// segment's advantages by the decisions that came after it:
+//
+//	A_t = (γλ)^n · GAE_segment(r = R at the segment's last decision)_t
+//	n   = trainable tokens of the trajectory after the segment
+//
+// R is the score, or the sum of the rewards. Returns are those of the local
+// scan. Source: CompactionRL, arXiv 2607.05378.
+func CompactionRL[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) error {
+	return outcomePerSegment(e, gamma, lambdaActor, lambdaCritic, gamma*lambdaActor)
+}
+
+// OutcomeCopy is CompactionRL without the discount: every segment is an
+// episode of its own that ends with the outcome. It is a baseline; rows closer
+// to the start get as much credit as the last one.
+func OutcomeCopy[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) error {
+	return outcomePerSegment(e, gamma, lambdaActor, lambdaCritic, 1)
+}
+
+func outcomePerSegment[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic, discount float64) error {
+	outcome := e.Score()
+	longest := 0
+	for _, s := range e.Segments {
+		longest = max(longest, len(s.Mask))
+	}
+	noRewards := make([]T, longest)
+	after, nv := 0, e.Bootstrap
+	for k := len(e.Segments) - 1; k >= 0; k-- {
+		s := e.Segments[k]
+		s.Rewards = noRewards[:len(s.Mask)]
+		c := carry{nv: nv, reward: outcome}
+		scan(&c, s, gamma, gamma*lambdaActor, gamma*lambdaCritic)
+		if err := c.check(&e); err != nil {
+			return err
+		}
+		scale := math.Pow(discount, float64(after))
+		for start, end := range spans(s.Mask) {
+			for t := start; t < end; t++ {
+				s.Advantages[t] = T(float64(s.Advantages[t]) * scale)
+			}
+			after += end - start
+		}
+		nv = 0
+	}
+	if !isFinite(outcome) {
+		return e.checkFinite()
+	}
+	return nil
+}

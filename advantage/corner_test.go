@@ -1,0 +1,443 @@
+package advantage
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// row is a segment for tests: a group "g" trajectory with no prompt.
+type row struct {
+	id              string
+	inv             int
+	mask            string // 0 and 1
+	values, rewards []float32
+}
+
+func build(rows ...row) *batch.Batch {
+	b := &batch.Batch{CuSeqLens: []int64{0}, Values: []float32{}, Rewards: []float32{}}
+	for _, r := range rows {
+		b.Rows = append(b.Rows, batch.Row{TrajectoryID: r.id, GroupID: "g", InvIter: r.inv})
+		for k, c := range r.mask {
+			b.TokenIDs = append(b.TokenIDs, int32(k))
+			b.LossMask = append(b.LossMask, c == '1')
+		}
+		b.Values = append(b.Values, slices.Concat(r.values, make([]float32, len(r.mask)-len(r.values)))...)
+		b.Rewards = append(b.Rewards, slices.Concat(r.rewards, make([]float32, len(r.mask)-len(r.rewards)))...)
+		b.CuSeqLens = append(b.CuSeqLens, int64(len(b.TokenIDs)))
+	}
+	return b
+}
+
+// scored is build with scores in place of rewards.
+func scored(scores map[string]float64, rows ...row) *batch.Batch {
+	b := build(rows...)
+	b.Rewards = nil
+	for i := range b.Rows {
+		if b.Rows[i].InvIter == 0 {
+			b.Rows[i].Score, b.Rows[i].HasScore = scores[b.Rows[i].TrajectoryID], true
+		}
+	}
+	return b
+}
+
+func mustCompute(t *testing.T, b *batch.Batch, cfg Config) []string {
+	t.Helper()
+	var warnings []string
+	cfg.Warn = func(m string) { warnings = append(warnings, m) }
+	if err := Compute(b, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return warnings
+}
+
+func wantColumn(t *testing.T, name string, got []float32, want ...float64) {
+	t.Helper()
+	for k := range want {
+		if len(got) != len(want) || !near(float64(got[k]), want[k], 1e-6) {
+			t.Fatalf("%s: %v: want %v", name, got, want)
+		}
+	}
+}
+
+var plain = Config{Estimator: "gae", Gamma: .9, Lambda: .8, CriticLambda: 1}
+
+func TestRewardOnMaskedToken(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", mask: "1010", rewards: []float32{0, 2, 0, 3}})
+	mustCompute(t, b, Config{Estimator: "gae", Gamma: .5, Lambda: 1, CriticLambda: 1})
+	wantColumn(t, "advantages", b.Advantages, 2+.5*3, 0, 3, 0)
+}
+
+func TestRewardOnMaskedTokenReachesEarlierSegment(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range []string{"gae", "turn-gae", "per-segment"} {
+		b := build(
+			row{id: "t", inv: 2, mask: "0100"},
+			row{id: "t", inv: 1, mask: "00", rewards: []float32{0, 5}},
+			row{id: "t", inv: 0, mask: "01", rewards: []float32{7, 0}},
+		)
+		mustCompute(t, b, Config{Estimator: estimator, Gamma: .5, Lambda: 1, CriticLambda: 1})
+		wantColumn(t, estimator, b.Advantages, 0, 12, 0, 0, 0, 0, 0, 0)
+	}
+}
+
+func TestRewardBeforeFirstActionIsDroppedWithWarning(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range []string{"gae", "turn-gae", "per-segment", "reinforce++"} {
+		b := build(row{id: "t", inv: 1, mask: "00", rewards: []float32{1, 0}}, row{id: "t", inv: 0, mask: "01", rewards: []float32{.5, 2}})
+		warnings := mustCompute(t, b, Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1})
+		wantColumn(t, estimator, b.Advantages, 0, 0, 0, 2)
+		if len(warnings) != 1 || !strings.Contains(warnings[0], `"t"`) || !strings.Contains(warnings[0], "1.5") {
+			t.Errorf("%s: warnings %q: want one about 1.5 of trajectory t", estimator, warnings)
+		}
+	}
+}
+
+func TestFullyMaskedRow(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range builtin() {
+		b := build(row{id: "t", inv: 1, mask: "000"}, row{id: "t", inv: 0, mask: "11", rewards: []float32{0, 1}}, row{id: "u", inv: 0, mask: "1"})
+		for k := range 3 {
+			b.Values[k] = float32(math.NaN())
+		}
+		mustCompute(t, b, Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1, Whiten: true})
+		wantColumn(t, estimator, b.Advantages[:3], 0, 0, 0)
+		wantColumn(t, estimator, b.Returns[:3], 0, 0, 0)
+		for _, x := range b.Advantages {
+			if !isFinite(float64(x)) {
+				t.Errorf("%s: %v", estimator, b.Advantages)
+			}
+		}
+	}
+}
+
+func TestTrajectoryWithoutTrainableToken(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range builtin() {
+		b := scored(map[string]float64{"t": 5, "u": 1}, row{id: "t", inv: 0, mask: "000"}, row{id: "u", mask: "1"})
+		b.Advantages, b.Returns = []float32{9, 9, 9, 9}, []float32{9, 9, 9, 9}
+		warnings := mustCompute(t, b, Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1})
+		wantColumn(t, estimator, b.Advantages[:3], 0, 0, 0)
+		if len(warnings) != 1 || !strings.Contains(warnings[0], `"t"`) {
+			t.Errorf("%s: warnings %q: want one about trajectory t", estimator, warnings)
+		}
+		if lookup, _ := Lookup(estimator); lookup.Batch { // its score is no vote: u is alone
+			wantColumn(t, estimator, b.Advantages[3:], 0)
+		}
+	}
+}
+
+func TestTruncatedWithBootstrap(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", inv: 1, mask: "1", values: []float32{.25}}, row{id: "t", inv: 0, mask: "11", values: []float32{.5, 1}, rewards: []float32{0, 3}})
+	for i := range b.Rows {
+		b.Rows[i].Status, b.Rows[i].BootstrapValue = trajectory.Truncated, 4
+	}
+	mustCompute(t, b, Config{Estimator: "gae", Gamma: .5, Lambda: .5, CriticLambda: 1})
+	d2, d1, d0 := 3+.5*4-1.0, .5*1-.5, .5*.5-.25
+	wantColumn(t, "advantages", b.Advantages, d0+.25*(d1+.25*d2), d1+.25*d2, d2)
+	wantColumn(t, "returns", b.Returns, .5*.5*5, .5*5, 5) // G with G_T = 4: counted once
+
+	for i := range b.Rows {
+		b.Rows[i].Status = trajectory.Finished // terminated: no value after the end
+	}
+	mustCompute(t, b, Config{Estimator: "gae", Gamma: .5, Lambda: .5, CriticLambda: 1})
+	wantColumn(t, "returns", b.Returns, .75, 1.5, 3)
+}
+
+func TestGammaZero(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", mask: "1101", values: []float32{1, 2, 9, 3}, rewards: []float32{.5, 0, 0, 4}})
+	mustCompute(t, b, Config{Estimator: "gae", Gamma: 0, Lambda: 1, CriticLambda: 1})
+	wantColumn(t, "advantages", b.Advantages, -.5, -2, 0, 1) // r − V
+	wantColumn(t, "returns", b.Returns, .5, 0, 0, 4)         // r
+}
+
+func TestLambdaZero(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", mask: "1101", values: []float32{1, 2, 9, 3}, rewards: []float32{.5, 0, 0, 4}})
+	mustCompute(t, b, Config{Estimator: "gae", Gamma: .5, Lambda: 0, CriticLambda: 0})
+	wantColumn(t, "advantages", b.Advantages, .5, -.5, 0, 1) // r + γV' − V
+	wantColumn(t, "returns", b.Returns, 1.5, 1.5, 0, 4)      // r + γV'
+}
+
+func TestOneToken(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range builtin() {
+		b := build(row{id: "t", mask: "1", values: []float32{.25}, rewards: []float32{1}})
+		mustCompute(t, b, Config{Estimator: estimator, Gamma: .9, Lambda: .8, CriticLambda: 1})
+		want := map[string]float64{"grpo": 0, "dr-grpo": 0, "rloo": 0, "broadcast": 0, "reinforce++": 1}
+		if w, group := want[estimator]; group {
+			wantColumn(t, estimator, b.Advantages, w)
+		} else {
+			wantColumn(t, estimator, b.Advantages, .75)
+			wantColumn(t, estimator, b.Returns, 1)
+		}
+	}
+}
+
+var groupEstimators = []string{"grpo", "dr-grpo", "rloo", "broadcast"}
+
+func TestGroupOfOne(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range groupEstimators {
+		b := scored(map[string]float64{"t": 3}, row{id: "t", mask: "11"})
+		mustCompute(t, b, Config{Estimator: estimator})
+		wantColumn(t, estimator, b.Advantages, 0, 0)
+	}
+}
+
+func TestGroupOfEqualScores(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range groupEstimators {
+		// .1+.1+.1 divided by 3 is not .1: the difference must not show.
+		b := scored(map[string]float64{"t": .1, "u": .1, "v": .1}, row{id: "t", mask: "1"}, row{id: "u", mask: "1"}, row{id: "v", mask: "1"})
+		mustCompute(t, b, Config{Estimator: estimator})
+		for _, a := range b.Advantages {
+			if a != 0 {
+				t.Errorf("%s: %v: want exactly 0", estimator, b.Advantages)
+			}
+		}
+	}
+}
+
+func TestPartialGroupsOfUnequalSize(t *testing.T) {
+	t.Parallel()
+	b := scored(map[string]float64{"t": 1, "u": 0, "v": 2, "w": 4, "x": 6},
+		row{id: "v", mask: "1"}, row{id: "t", mask: "01"}, row{id: "w", mask: "1"}, row{id: "x", mask: "1"}, row{id: "u", mask: "1"})
+	for i, group := range []string{"h", "g", "h", "h", "g"} {
+		b.Rows[i].GroupID = group
+	}
+	mustCompute(t, b, Config{Estimator: "dr-grpo"})
+	wantColumn(t, "dr-grpo", b.Advantages, -2, 0, .5, 0, 2, -.5)
+	mustCompute(t, b, Config{Estimator: "rloo"})
+	wantColumn(t, "rloo", b.Advantages, -3, 0, 1, 0, 3, -1)
+	mustCompute(t, b, Config{Estimator: "grpo"})
+	half := .5 / (math.Sqrt(.5) + 1e-6)
+	wantColumn(t, "grpo", b.Advantages, -2/(2+1e-6), 0, half, 0, 2/(2+1e-6), -half)
+}
+
+func TestSegmentsOfATrajectoryVoteOnce(t *testing.T) {
+	t.Parallel()
+	b := scored(map[string]float64{"t": 1, "u": 0},
+		row{id: "t", inv: 2, mask: "1"}, row{id: "t", inv: 1, mask: "1"}, row{id: "t", inv: 0, mask: "1"}, row{id: "u", mask: "1"})
+	mustCompute(t, b, Config{Estimator: "dr-grpo"})
+	wantColumn(t, "mean .5, not .75", b.Advantages, .5, .5, .5, -.5)
+}
+
+func TestScoreFallsBackToSumOfRewards(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", inv: 1, mask: "1", rewards: []float32{1}}, row{id: "t", inv: 0, mask: "10", rewards: []float32{1, 2}}, row{id: "u", mask: "1"})
+	mustCompute(t, b, Config{Estimator: "dr-grpo"})
+	wantColumn(t, "advantages", b.Advantages, 2, 2, 0, -2)
+}
+
+func TestScoreIsTheRewardOfTheLastAction(t *testing.T) {
+	t.Parallel()
+	rows := []row{{id: "t", inv: 1, mask: "11", values: []float32{.5, .25}}, {id: "t", inv: 0, mask: "00"}}
+	byScore := scored(map[string]float64{"t": 2}, rows...)
+	rows[0].rewards = []float32{0, 2}
+	byReward := build(rows...)
+	for _, estimator := range builtin() {
+		cfg := plain
+		cfg.Estimator = estimator
+		mustCompute(t, byScore, cfg)
+		mustCompute(t, byReward, cfg)
+		if !equalBits(byScore.Advantages, byReward.Advantages) || !equalBits(byScore.Returns, byReward.Returns) {
+			t.Errorf("%s: score %v, %v; reward %v, %v", estimator, byScore.Advantages, byScore.Returns, byReward.Advantages, byReward.Returns)
+		}
+	}
+}
+
+func TestNonFiniteAtMaskedTokensHasNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range builtin() {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			clean := build(row{id: "t", inv: 1, mask: "010", values: []float32{0, 1, 0}}, row{id: "t", inv: 0, mask: "101", values: []float32{.5, 0, .25}, rewards: []float32{0, 0, 2}}, row{id: "u", mask: "1"})
+			dirty := build(row{id: "t", inv: 1, mask: "010", values: []float32{0, 1, 0}}, row{id: "t", inv: 0, mask: "101", values: []float32{.5, 0, .25}, rewards: []float32{0, 0, 2}}, row{id: "u", mask: "1"})
+			for k, m := range dirty.LossMask {
+				if !m {
+					dirty.Values[k], dirty.Rewards[k] = float32(bad), float32(bad)
+				}
+			}
+			cfg := Config{Estimator: estimator, Gamma: .9, Lambda: .8, CriticLambda: 1, Whiten: true}
+			mustCompute(t, clean, cfg)
+			mustCompute(t, dirty, cfg)
+			if !equalBits(clean.Advantages, dirty.Advantages) || !equalBits(clean.Returns, dirty.Returns) {
+				t.Errorf("%s: %v at masked tokens changes %v to %v", estimator, bad, clean.Advantages, dirty.Advantages)
+			}
+		}
+	}
+}
+
+func TestNonFiniteAtTrainableTokenIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range builtin() {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for _, column := range []string{"values", "rewards"} {
+				b := build(row{id: "a", mask: "1"}, row{id: "t", inv: 1, mask: "0111"}, row{id: "t", inv: 0, mask: "11"})
+				data, reads := b.Values, !slices.Contains([]string{"grpo", "dr-grpo", "rloo", "broadcast", "reinforce++"}, estimator)
+				if column == "rewards" {
+					data, reads = b.Rewards, true
+				}
+				data[3] = float32(bad)
+				err := Compute(b, Config{Estimator: estimator, Gamma: .9, Lambda: .8, CriticLambda: 1})
+				if !reads {
+					if err != nil {
+						t.Errorf("%s does not read %s: %v", estimator, column, err)
+					}
+					continue
+				}
+				if err == nil {
+					t.Errorf("%s: no error for %v in %s", estimator, bad, column)
+					continue
+				}
+				for _, part := range []string{`"t"`, "inv_iter 1", "token 2", column} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%s: error %q does not name %s", estimator, err, part)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestComputeRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(b *batch.Batch, cfg *Config)
+		want   string
+	}{
+		"failed trajectory":  {func(b *batch.Batch, _ *Config) { b.Rows[0].Status = trajectory.Failed }, `"t": status failed`},
+		"aborted trajectory": {func(b *batch.Batch, _ *Config) { b.Rows[0].Status = trajectory.Aborted }, `"t": status aborted`},
+		"unknown estimator":  {func(_ *batch.Batch, c *Config) { c.Estimator = "gea" }, "compaction-rl, dr-grpo, gae"},
+		"no values":          {func(b *batch.Batch, _ *Config) { b.Values = nil }, "needs values"},
+		"no outcome":         {func(b *batch.Batch, _ *Config) { b.Rewards = nil }, `"t": neither rewards nor a score`},
+		"missing segment":    {func(b *batch.Batch, _ *Config) { b.Rows[0].InvIter = 1 }, `"t": inv_iter 1`},
+		"gamma":              {func(_ *batch.Batch, c *Config) { c.Gamma = 1.5 }, "gamma: 1.5"},
+		"lambda":             {func(_ *batch.Batch, c *Config) { c.Lambda = math.NaN() }, "lambda: NaN"},
+		"critic lambda":      {func(_ *batch.Batch, c *Config) { c.CriticLambda = -1 }, "critic_lambda: -1"},
+		"lambda alpha":       {func(_ *batch.Batch, c *Config) { c.LambdaAlpha = math.Inf(1) }, "lambda_alpha: +Inf"},
+	} {
+		b, cfg := build(row{id: "t", mask: "1"}), plain
+		c.change(b, &cfg)
+		if err := Compute(b, cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v: want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestLengthAdaptiveLambda(t *testing.T) {
+	t.Parallel()
+	for l, want := range map[int]float64{0: 0, 10: 0, 100: .8, 5000: .996} {
+		if got := LengthAdaptiveLambda(.05, l); math.Abs(got-want) > 1e-12 {
+			t.Errorf("l = %d: %v: want %v", l, got, want)
+		}
+	}
+	// The length is that of the trajectory, not of the segment.
+	b := build(row{id: "t", inv: 1, mask: "1110"}, row{id: "t", inv: 0, mask: "01", rewards: []float32{0, 1}})
+	cfg := Config{Estimator: "gae", Gamma: 1, LambdaAlpha: .5, CriticLambda: 1} // l = 4: λ = .5
+	mustCompute(t, b, cfg)
+	wantColumn(t, "advantages", b.Advantages, .125, .25, .5, 0, 0, 1)
+}
+
+func TestTurnLevel(t *testing.T) {
+	t.Parallel()
+	b := build(
+		row{id: "t", inv: 1, mask: "11011", values: []float32{1, 9, 9, 2, 9}, rewards: []float32{.5, .25, 1, 0, 0}},
+		row{id: "t", inv: 0, mask: "011", values: []float32{9, 3, 9}, rewards: []float32{2, 4, 5}},
+	)
+	mustCompute(t, b, Config{Estimator: "turn-gae", Gamma: .5, Lambda: .5, CriticLambda: 1})
+	a3 := 9 - 3.0
+	d2, d1 := 2+.5*3-2.0, 1.75+.5*2-1.0
+	a2, c2 := d2+.25*a3, d2+.5*a3
+	a1, c1 := d1+.25*a2, d1+.5*c2
+	wantColumn(t, "advantages", b.Advantages, a1, a1, 0, a2, a2, 0, a3, a3)
+	wantColumn(t, "returns", b.Returns, c1+1, c1+1, 0, c2+2, c2+2, 0, a3+3, a3+3)
+}
+
+func TestWhiten(t *testing.T) {
+	t.Parallel()
+	nan := math.NaN()
+	x := []float64{1, nan, 2, 3, math.Inf(1)}
+	Whiten(x, []bool{true, false, true, true, false})
+	if s := 1 / math.Sqrt(1+1e-8); math.Abs(x[0]+s) > 1e-12 || x[1] != 0 || x[2] != 0 || math.Abs(x[3]-s) > 1e-12 || x[4] != 0 {
+		t.Errorf("whitened: %v", x)
+	}
+	x = []float64{nan, 5, nan}
+	if Whiten(x, []bool{false, true, false}); x[0] != 0 || x[1] != 5 || x[2] != 0 {
+		t.Errorf("one token: %v: want it as it was", x)
+	}
+	x = []float64{nan, nan}
+	if Whiten(x, []bool{false, false}); x[0] != 0 || x[1] != 0 {
+		t.Errorf("no token: %v: want zeros", x)
+	}
+	x = []float64{3, 3, 3}
+	if Whiten(x, []bool{true, true, true}); x[0] != 0 || x[2] != 0 {
+		t.Errorf("equal values: %v: want zeros", x)
+	}
+	Whiten([]float32(nil), nil)
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	for n := range 40 {
+		for pattern := range 64 {
+			mask := make([]bool, n)
+			for k := range mask {
+				mask[k] = pattern>>(k%6)&1 == 1 || k > 20 && pattern%2 == 0
+			}
+			rebuilt := make([]bool, n)
+			last := n + 1
+			for start, end := range spans(mask) {
+				if start >= end || end >= last {
+					t.Fatalf("%v: span [%d, %d) before %d", mask, start, end, last)
+				}
+				setAll(rebuilt[start:end])
+				last = start
+			}
+			if !slices.Equal(mask, rebuilt) {
+				t.Fatalf("spans of %v give %v", mask, rebuilt)
+			}
+		}
+	}
+}
+
+func setAll(x []bool) {
+	for k := range x {
+		x[k] = true
+	}
+}
+
+// builtin are the names of the estimators outside of the tests.
+func builtin() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return strings.HasPrefix(name, "test-") })
+}
+
+// The whole of what a user writes to add an estimator.
+var _ = Register(Estimator{
+	Name: "test-last-token", Summary: "1 at the last trainable token",
+	Estimate: func(episodes []Episode[float32], _ Config) error {
+		for _, e := range episodes {
+			Broadcast(e, 0)
+			s := e.Segments[len(e.Segments)-1]
+			s.Advantages[len(s.Advantages)-1] = 1
+		}
+		return nil
+	},
+})
+
+func TestRegisteredEstimatorIsKnown(t *testing.T) {
+	t.Parallel()
+	b := build(row{id: "t", mask: "11"})
+	mustCompute(t, b, Config{Estimator: "test-last-token"})
+	wantColumn(t, "advantages", b.Advantages, 0, 1)
+	if !slices.Contains(Names(), "test-last-token") {
+		t.Error("the name is not listed")
+	}
+}
