@@ -31,7 +31,10 @@ func randomTalk(rng *rand.Rand, n int) string {
 		switch {
 		case calls > 0:
 			fmt.Fprintf(&b, "a:%d/%d ", size(200), calls)
-			for range calls {
+			for k := range calls {
+				if k > 0 && rng.IntN(10) == 0 { // the user breaks in
+					fmt.Fprintf(&b, "u:%d ", size(100))
+				}
 				fmt.Fprintf(&b, "t:%d ", size(600))
 			}
 		case rng.IntN(3) == 0:
@@ -75,7 +78,7 @@ func randomConfig(rng *rand.Rand) condense.Config {
 func TestRandomConversations(t *testing.T) {
 	t.Parallel()
 	codec := newCodec(t, triples{})
-	cases := 4000
+	cases := 2000
 	if testing.Short() {
 		cases = 400
 	}
@@ -162,6 +165,39 @@ func TestUnderBudget(t *testing.T) {
 		c.Low = c.High / 2
 		if p := play(t, messages, codec, c); rule != condense.None && len(p.Segments) < 2 {
 			t.Errorf("%s: %d tokens over high %d were not touched", rule, total, c.High)
+		}
+	}
+}
+
+// TestNoMoreThanNeeded checks that the rules that go from the oldest on stop as
+// soon as they are down to low, or have freed clear_at_least.
+func TestNoMoreThanNeeded(t *testing.T) {
+	t.Parallel()
+	items := []condense.Item{{Index: 0, Role: "user", Task: true, Round: -1, Tokens: 50}}
+	for k := range 10 {
+		items = append(items,
+			condense.Item{Index: 2*k + 1, Role: "assistant", Round: 2*k + 1, Calls: 1, Tokens: 10},
+			condense.Item{Index: 2*k + 2, Role: "tool", Round: 2*k + 1, Tokens: 90})
+	}
+	w := condense.Window{Items: items, Messages: len(items), Tokens: 1050, Reserve: 50, Text: blanks{}}
+	for _, rule := range []string{condense.ToolFIFO, condense.ToolClear, condense.Sliding} {
+		freed := 100 // by each round
+		if rule == condense.ToolClear {
+			freed = 89 // a placeholder takes one token
+		}
+		for _, c := range []struct{ low, atLeast, rounds int }{
+			{1000, 0, (100 + freed - 1) / freed}, {999, 0, 2}, {800, 0, (300 + freed - 1) / freed}, {1000, 250, 3}, {1000, 5000, 9},
+		} {
+			config := condense.DefaultFor(rule, 1090)
+			config.Low, config.ClearAtLeast = c.low, c.atLeast
+			condenser, err := condense.New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, _, err := condenser.Condense(w)
+			if got := (record.TokensBefore - record.TokensAfter) / freed; err != nil || got != c.rounds {
+				t.Errorf("%s, low %d, clear_at_least %d: %d rounds, %v; want %d", rule, c.low, c.atLeast, got, err, c.rounds)
+			}
 		}
 	}
 }
