@@ -1,7 +1,5 @@
 package lm
 
-import "math"
-
 // queryBlock is the number of consecutive queries that meet the keys in one
 // product. Larger blocks multiply faster but waste more on keys that the
 // block's first queries may not see.
@@ -53,7 +51,8 @@ func (c *kvCache) store(ws *workspace, layer int, a *activations, row, rows, pos
 
 // attend computes causal attention for queries first … first+count−1 of a.q
 // [M, H·d], which sit at the given positions, over the keys and values in
-// cache. Results go to a.attention [M, H·d] and a.logSum [M, H].
+// cache. The result goes to a.attention [M, H·d]; of the scores s it leaves
+// a.greatest = max s and a.sum = Σ exp(s − max s), both [M, H].
 func (ws *workspace) attend(layer int, a *activations, cache *kvCache, positions []int32, first, count int) {
 	c := &ws.m.config
 	group := c.NumAttentionHeads / c.NumKeyValueHeads // query heads that share keys and values
@@ -83,35 +82,38 @@ func (ws *workspace) attendBlock(a *activations, k, v []float32, stride int, pos
 	at := row*H*d + head*d
 	n := int(positions[row+rows-1]) + 1 // keys that the last query sees
 	s := grow(&ws.scores, B*n)          // [B, n]
-	sums := grow(&ws.sums, B)           // [B]
 	ws.k.Gemm(B, n, d, a.q[at:], ld, 1, k, stride, s, n, false)
 	for i := range B {
 		r, h := row+i/heads, head+i%heads
 		visible := int(positions[r]) + 1
 		p := s[i*n : i*n+visible]
-		greatest := ws.k.Max(p)
-		sums[i] = ws.k.ExpSum(p, p, greatest)
+		a.greatest[r*H+h] = ws.k.Max(p)
+		a.sum[r*H+h] = ws.k.ExpSum(p, p, a.greatest[r*H+h])
 		clear(s[i*n+visible : (i+1)*n])
-		a.logSum[r*H+h] = greatest + float32(math.Log(float64(sums[i])))
 	}
 	ws.k.Gemm(B, d, n, s, n, 1, v, d, a.attention[at:], ld, false)
-	for i, sum := range sums {
-		ws.k.Scale(1/sum, a.attention[at+i*ld:at+i*ld+d])
+	for i := range B {
+		r, h := row+i/heads, head+i%heads
+		ws.k.Scale(1/a.sum[r*H+h], a.attention[at+i*ld:at+i*ld+d])
 	}
 }
 
 // attendBackward takes dO, the gradient of a.attention [M, H·d], to dq (of a.q)
-// [M, H·d] and adds to dk and dv [R, G·d]. The probabilities p are computed
-// again, one block of queries at a time (Dao et al. 2022, arXiv:2205.14135):
+// [M, H·d] and adds to dk and dv [R, G·d]. It overwrites dO. The exponentials e
+// are computed again, one block of queries at a time (Dao et al. 2022,
+// arXiv:2205.14135). With p = e/sum and dO divided by the sums beforehand:
 //
-//	p  = exp(q·kᵀ − logSum)
-//	dv += pᵀ·dO
-//	ds = p ∘ (dO·vᵀ − rowsum(dO ∘ O))
+//	e  = exp(q·kᵀ − greatest)
+//	dv += eᵀ·dO
+//	ds = e ∘ (dO·vᵀ − rowsum(dO ∘ O))
 //	dq = ds·k,  dk += dsᵀ·q
 func (ws *workspace) attendBackward(layer int, a *activations, positions []int32, dO, dq, dk, dv []float32) {
 	c, b := &ws.m.config, &ws.gradient
 	H, G, d := c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim
 	R, M, stride := len(dk)/(G*d), len(positions), ws.cache.stride
+	for i, sum := range a.sum {
+		ws.k.Scale(1/sum, dO[i*d:(i+1)*d])
+	}
 	vT := grow(&b.vT, d*R) // [d, R]
 	for h := range H {
 		g := h / (H / G)
@@ -123,25 +125,26 @@ func (ws *workspace) attendBackward(layer int, a *activations, positions []int32
 			B := min(queryBlock, M-row)
 			n := int(positions[row+B-1]) + 1
 			at := row*H*d + h*d
-			p := grow(&ws.scores, B*n) // [B, n]
+			e := grow(&ws.scores, B*n) // [B, n]
 			dp := grow(&b.dp, B*n)     // [B, n]
-			ws.k.Gemm(B, n, d, a.q[at:], H*d, 1, k, stride, p, n, false)
+			ws.k.Gemm(B, n, d, a.q[at:], H*d, 1, k, stride, e, n, false)
 			ws.k.Gemm(B, n, d, dO[at:], H*d, 1, vT, R, dp, n, false)
 			for i := range B {
 				visible := int(positions[row+i]) + 1
-				pi := p[i*n : i*n+visible]
-				ws.k.ExpSum(pi, pi, a.logSum[(row+i)*H+h])
-				clear(p[i*n+visible : (i+1)*n])
+				ei := e[i*n : i*n+visible]
+				ws.k.ExpSum(ei, ei, a.greatest[(row+i)*H+h])
+				clear(e[i*n+visible : (i+1)*n])
 			}
-			ws.k.Gemm(n, d, B, p, 1, n, dO[at:], H*d, dv[g*d:], G*d, true)
+			ws.k.Gemm(n, d, B, e, 1, n, dO[at:], H*d, dv[g*d:], G*d, true)
 			for i := range B {
 				visible := int(positions[row+i]) + 1
-				pi, dpi := p[i*n:i*n+visible], dp[i*n:i*n+visible]
 				o := at + i*H*d
-				ws.k.SoftmaxBackward(pi, pi, dpi, ws.k.Dot(dO[o:o+d], a.attention[o:o+d]), 1)
+				dot := ws.k.Dot(dO[o:o+d], a.attention[o:o+d])
+				ds := e[i*n : i*n+visible] // in place
+				ws.k.SoftmaxBackward(ds, ds, dp[i*n:i*n+visible], dot, 1)
 			}
-			ws.k.Gemm(B, d, n, p, n, 1, a.k[g*d:], G*d, dq[at:], H*d, false)
-			ws.k.Gemm(n, d, B, p, 1, n, a.q[at:], H*d, dk[g*d:], G*d, true)
+			ws.k.Gemm(B, d, n, e, n, 1, a.k[g*d:], G*d, dq[at:], H*d, false)
+			ws.k.Gemm(n, d, B, e, 1, n, a.q[at:], H*d, dk[g*d:], G*d, true)
 		}
 	}
 }

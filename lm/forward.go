@@ -78,7 +78,8 @@ func (ws *workspace) layerForward(layer int, a *activations, st *step, out *[]fl
 	ws.rotate(a.k, st.positions, G, k.Rotate)
 	k.Scale(inverseRoot(d), a.q)
 	grow(&a.attention, M*H*d)
-	grow(&a.logSum, M*H)
+	grow(&a.greatest, M*H)
+	grow(&a.sum, M*H)
 	for _, sp := range st.spans {
 		first, count := sp.row, sp.rows
 		if last {

@@ -106,11 +106,7 @@ func TestSamplerDependsOnRequestOnly(t *testing.T) {
 			}
 			group.Wait()
 			checkPool(t, s)
-			stats := s.Stats()
-			if (stats.Evictions > 0) != (options.CacheBytes > 0) {
-				t.Errorf("%+v: %d evictions", options, stats.Evictions)
-			}
-			if stats.ReusedTokens == 0 || stats.PrefilledTokens == 0 {
+			if stats := s.Stats(); stats.ReusedTokens == 0 || stats.PrefilledTokens == 0 {
 				t.Errorf("%+v: stats %+v", options, stats)
 			}
 		}
@@ -228,6 +224,43 @@ func TestCacheReuse(t *testing.T) {
 	s.Forget("unknown")         // ... and nothing happens here
 	step("c", prompt[:6], 1, 5) // ... for whoever begins alike
 	step("b", append(slices.Clone(prompt[:2]), 11, 12), 2, 2)
+}
+
+// The least recently used cache goes when memory is short, a forgotten one before.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	m := newTest(t, shapes()["llama"], false, "go")
+	s := newTestSampler(t, m, Options{Threads: 1, CacheBytes: 2 * newCachePool(&m.config, 0).bytesFor(20)})
+	reused := func(session string, first int32) int64 {
+		prompt := []int32{first, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+		before := s.Stats().ReusedTokens
+		sampleOne(t, s, policy.Request{SessionID: session, Prompt: prompt, MaxTokens: 8})
+		checkPool(t, s)
+		return s.Stats().ReusedTokens - before
+	}
+	for i, step := range []struct {
+		session   string
+		first     int32
+		reused    int64
+		evictions int64
+	}{
+		{"a", 1, 0, 0}, {"b", 2, 0, 0}, {"a", 1, 9, 0}, // both fit
+		{"c", 3, 0, 1},                 // b goes, used longest ago
+		{"a", 1, 9, 1}, {"b", 2, 0, 2}, // now c
+		{"a", 1, 9, 2},
+	} {
+		if got := reused(step.session, step.first); got != step.reused {
+			t.Errorf("request %d: %d tokens reused, want %d", i, got, step.reused)
+		}
+		if got := s.Stats().Evictions; got != step.evictions {
+			t.Errorf("request %d: %d evictions, want %d", i, got, step.evictions)
+		}
+	}
+	s.Forget("a") // though used last
+	reused("d", 4)
+	if got := reused("b", 2); got != 9 {
+		t.Errorf("%d tokens reused, want 9: the forgotten cache should have gone", got)
+	}
 }
 
 func TestStopsAndLimits(t *testing.T) {

@@ -16,7 +16,6 @@ type workspace struct {
 	hidden    []float32     // [M, D] after the final norm
 	rms       []float32     // [M]
 	scores    []float32     // [queryBlock, keys] of one head
-	sums      []float32     // [queryBlock]
 
 	// Of training and scoring, one row at a time.
 	step     step
@@ -48,7 +47,8 @@ type activations struct {
 	kPre      []float32 // [R, G·d]
 	rmsQ      []float32 // [M, H]
 	rmsK      []float32 // [R, G]
-	logSum    []float32 // [M, H] log Σ exp of the scores
+	greatest  []float32 // [M, H] of the scores
+	sum       []float32 // [M, H] Σ exp(score − greatest)
 	attention []float32 // [M, H·d]
 	mid       []float32 // [M, D] residual stream after attention
 	rms2      []float32 // [M]
