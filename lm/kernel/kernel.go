@@ -63,7 +63,7 @@ var known = []string{"avx512", "avx2", "go"}
 func Available() []string {
 	var names []string
 	for _, name := range known {
-		if _, err := Select(name); err == nil {
+		if set, _ := find(name); set != nil {
 			names = append(names, name)
 		}
 	}
@@ -73,18 +73,27 @@ func Available() []string {
 // Select returns the set called name: "avx512", "avx2" or "go". It fails for
 // an unknown name and for instructions that the processor lacks.
 func Select(name string) (*Set, error) {
+	set, missing := find(name)
+	switch choices := strings.Join(Available(), ", "); {
+	case set != nil:
+		return set, nil
+	case missing != "":
+		return nil, fmt.Errorf("kernel set %q needs %s, which this processor lacks; choose one of %s", name, missing, choices)
+	default:
+		return nil, fmt.Errorf("unknown kernel set %q; choose one of %s", name, choices)
+	}
+}
+
+// find returns the set called name, or nil and, if the set exists, what the
+// processor lacks for it.
+func find(name string) (set *Set, missing string) {
 	switch name {
 	case "go":
-		return &portable, nil
+		return &portable, ""
 	case "avx512", "avx2":
-		set, missing := assembly(name)
-		if set == nil {
-			return nil, fmt.Errorf("kernel set %q needs %s, which this processor lacks; choose one of %s",
-				name, missing, strings.Join(Available(), ", "))
-		}
-		return set, nil
+		return assembly(name)
 	}
-	return nil, fmt.Errorf("unknown kernel set %q; choose one of %s", name, strings.Join(Available(), ", "))
+	return nil, ""
 }
 
 // Default returns the set that INFINIRL_KERNEL names or, if the variable is

@@ -12,8 +12,9 @@ import "fmt"
 // Each element of C is one chain of multiply-adds over p = 0, 1, …, k−1,
 // begun at zero or, when accumulating, at its old value. So a row of C has the
 // same bits whether computed alone or among others, and a product may be cut
-// anywhere along m, n or k without changing a bit. The assembly sets round
-// once per multiply-add and agree with each other bit for bit.
+// anywhere along m, n or k without changing a bit. The assembly sets fuse each
+// multiply-add, rounding once, and agree with each other bit for bit; the set
+// "go" rounds the product too, alike on every architecture.
 func (s *Set) Gemm(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
 	if m < 0 || n < 0 || k < 0 || rsA < 0 || csA < 0 {
 		panic(fmt.Sprintf("kernel: Gemm: negative size or stride: m=%d n=%d k=%d rsA=%d csA=%d", m, n, k, rsA, csA))

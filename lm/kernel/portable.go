@@ -28,7 +28,7 @@ var portable = Set{
 // of additions and saves three of four passes over C.
 func gemmGo(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
 	for i := range m {
-		ci := c[i*ldc : i*ldc+n]
+		ci := c[i*ldc:][:n]
 		if !accumulate {
 			clear(ci)
 		}
@@ -36,19 +36,26 @@ func gemmGo(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []fl
 		for ; p+4 <= k; p += 4 {
 			at := i*rsA + p*csA
 			a0, a1, a2, a3 := a[at], a[at+csA], a[at+2*csA], a[at+3*csA]
-			b0 := b[p*ldb:][:len(ci)]
-			b1 := b[(p+1)*ldb:][:len(ci)]
-			b2 := b[(p+2)*ldb:][:len(ci)]
-			b3 := b[(p+3)*ldb:][:len(ci)]
-			for j := range ci {
-				ci[j] = ci[j] + a0*b0[j] + a1*b1[j] + a2*b2[j] + a3*b3[j]
+			b0, b1, b2, b3 := b[p*ldb:][:n], b[(p+1)*ldb:][:n], b[(p+2)*ldb:][:n], b[(p+3)*ldb:][:n]
+			for j, x := range ci {
+				x = multiplyAdd(x, a0, b0[j])
+				x = multiplyAdd(x, a1, b1[j])
+				x = multiplyAdd(x, a2, b2[j])
+				ci[j] = multiplyAdd(x, a3, b3[j])
 			}
 		}
 		for ; p < k; p++ {
-			axpyGo(a[i*rsA+p*csA], b[p*ldb:][:n], ci)
+			a0, b0 := a[i*rsA+p*csA], b[p*ldb:][:n]
+			for j, x := range ci {
+				ci[j] = multiplyAdd(x, a0, b0[j])
+			}
 		}
 	}
 }
+
+// multiplyAdd rounds the product, by the conversion, so that no compiler may fuse it
+// with the sum in one loop and not in another.
+func multiplyAdd(x, a, b float32) float32 { return x + float32(a*b) }
 
 func transposeGo(rows, cols int, src []float32, lds int, dst []float32, ldd int) {
 	for i := range rows {
