@@ -123,7 +123,7 @@ func expSumGo(dst, x []float32, bias float32) float32 {
 	dst = dst[:len(x)]
 	var sum float64
 	for i, v := range x {
-		e := float32(math.Exp(float64(v - bias)))
+		e := exp(v - bias)
 		dst[i] = e
 		sum += float64(e)
 	}
@@ -137,7 +137,35 @@ func softmaxBackwardGo(ds, p, dp []float32, dot, scale float32) {
 	}
 }
 
-func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+// exp is Cephes' expf: with n the integer nearest to x/ln 2 and r = x − n·ln 2,
+//
+//	exp(x) = 2^n · (1 + r·(1 + r·(c_5 + r·(c_4 + … r·c_0))))
+//
+// ln 2 is split in two, so that the first n·ln 2 is exact.
+func exp(x float32) float32 {
+	if !(x > -104 && x < 89) { // beyond these exp rounds to 0 and to +Inf; or NaN
+		return float32(math.Exp(float64(x)))
+	}
+	const round = 3 << 22 // at this size a float32 has no fraction
+	n := x*math.Log2E + round - round
+	r := x - n*0.693359375 + n*2.12194440e-4
+	p := float32(1.9875691500e-4)
+	p = p*r + 1.3981999507e-3
+	p = p*r + 8.3334519073e-3
+	p = p*r + 4.1665795894e-2
+	p = p*r + 1.6666665459e-1
+	p = p*r + 5.0000001201e-1
+	p = p*r + 1
+	p = p*r + 1
+	// 2^n may be out of range where the result is not: multiply by its halves.
+	half := int32(n) >> 1
+	return p * power(half) * power(int32(n)-half)
+}
+
+// power returns 2^n for −126 ≤ n ≤ 127.
+func power(n int32) float32 { return math.Float32frombits(uint32(127+n) << 23) }
+
+func sigmoid(x float32) float32 { return 1 / (1 + exp(-x)) }
 
 func siluMulGo(dst, gate, up []float32) {
 	gate, up = gate[:len(dst)], up[:len(dst)]
