@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -35,8 +36,8 @@ type Row[T Float] struct {
 //	cispo  −sg(min(ρ, 1+ε_high))·A·log π (MiniMax-M1, arXiv 2506.13585)
 //	pg     −A·log π (Williams 1992)
 //
-// It is safe to call for different rows at once. The error names the column
-// and the trainable token.
+// It is safe to call for different rows at once. On a NaN or infinity the
+// error is a *NonFiniteError; Locate adds the names.
 func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats, error) {
 	n := len(row.LogProbs)
 	if err := row.check(cfg, len(dLogProbs)); err != nil {
@@ -47,10 +48,12 @@ func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats,
 	if cfg.Loss == LossGSPO {
 		sequence = row.meanLogRatio()
 	}
+	var inputs float64 // their sum: not finite as soon as one is not, also where a clamp would hide it
 	for t := range n {
 		logProb, old := float64(row.LogProbs[t]), float64(row.OldLogProbs[t])
 		a, w := float64(row.Advantages[t]), float64(row.Weights[t])
 		logRatio := logProb - old
+		inputs += logRatio + a + w
 
 		var l tokenLoss
 		switch cfg.Loss {
@@ -65,6 +68,7 @@ func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats,
 		}
 		if row.RolloutLogProbs != nil {
 			mismatch := old - float64(row.RolloutLogProbs[t])
+			inputs += mismatch
 			c, limited := rolloutWeight(cfg, mismatch)
 			l.loss, l.grad = c*l.loss, c*l.grad
 			s.rolloutToken(mismatch, limited)
@@ -74,6 +78,7 @@ func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats,
 
 		if row.RefLogProbs != nil {
 			kl, dkl := KL(cfg.KLKind, logProb, float64(row.RefLogProbs[t]))
+			inputs += float64(row.RefLogProbs[t])
 			s.sumKL += kl
 			if cfg.KLIn == KLInLoss {
 				s.KLLoss += w * cfg.KLCoef * kl
@@ -90,7 +95,7 @@ func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats,
 		dLogProbs[t] = T(grad)
 		s.policyToken(logRatio, l)
 	}
-	if !isFinite(s.PolicyLoss + s.KLLoss + s.EntropyLoss) {
+	if !isFinite(inputs + s.PolicyLoss + s.KLLoss + s.EntropyLoss) {
 		return Stats{}, row.findNonFinite()
 	}
 	return s, nil
@@ -218,9 +223,9 @@ func (r *Row[T]) findNonFinite() error {
 	for _, c := range r.columns(&Config{}) {
 		for t, x := range c.data {
 			if !isFinite(float64(x)) {
-				return fmt.Errorf("%s: trainable token %d: %v: want a finite number", c.name, t, float64(x))
+				return &NonFiniteError{c.name, t, float64(x)}
 			}
 		}
 	}
-	return fmt.Errorf("the policy loss overflows")
+	return errors.New("the policy loss overflows")
 }

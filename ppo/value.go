@@ -1,6 +1,9 @@
 package ppo
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // ValueRow is what the value loss needs to know of one row, at its n trainable
 // tokens only. All columns have length n.
@@ -53,11 +56,11 @@ func Value[T Float](cfg *Config, row ValueRow[T], dValues []T) (Stats, error) {
 		for _, c := range []namedColumn[T]{{name: "values", data: row.Values}, {name: "old_values", data: row.OldValues}, {name: "returns", data: row.Returns}} {
 			for t, x := range c.data {
 				if !isFinite(float64(x)) {
-					return Stats{}, fmt.Errorf("%s: trainable token %d: %v: want a finite number", c.name, t, float64(x))
+					return Stats{}, &NonFiniteError{c.name, t, float64(x)}
 				}
 			}
 		}
-		return Stats{}, fmt.Errorf("the value loss overflows")
+		return Stats{}, errors.New("the value loss overflows")
 	}
 	return s, nil
 }

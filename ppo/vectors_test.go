@@ -57,7 +57,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// near accepts a relative error; tiny numbers are compared on the scale 1.
+// near accepts a relative error; below .001 it counts as one of .001.
 func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*max(math.Abs(want), 1e-3)
 }
