@@ -161,6 +161,9 @@ func unmarshalConfig(data []byte) (Config, error) {
 		hf.AttentionBias = true
 	case "qwen3":
 		hf.UseQKNorm = true
+		if hf.HeadDim == 0 {
+			hf.HeadDim = 128
+		}
 	default:
 		return refuse(fmt.Sprintf("model_type %q (llama, qwen2 or qwen3)", hf.ModelType))
 	}

@@ -1,0 +1,262 @@
+package lm
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/safetensors"
+)
+
+// A Hugging Face checkpoint loads and gives Hugging Face's log-probs.
+func TestHuggingFace(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "hf-llama")
+	m, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected struct {
+		Tokens   []int32   `json:"tokens"`
+		LogProbs []float64 `json:"log_probs"`
+	}
+	if err := json.Unmarshal(data, &expected); err != nil {
+		t.Fatal(err)
+	}
+	row := Row{Tokens: expected.Tokens}
+	for i := range expected.LogProbs {
+		row.Targets = append(row.Targets, int32(i+1))
+	}
+	got := outputs([]Row{row})
+	if err := m.LogProbs(t.Context(), []Row{row}, 1, got, nil); err != nil {
+		t.Fatal(err)
+	}
+	closeTo(t, "log-probs", got[0], expected.LogProbs, 2e-5)
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
+	for name, config := range shapes() {
+		for _, critic := range []bool{false, true} {
+			m := newTest(t, config, critic, "go")
+			dir := filepath.Join(t.TempDir(), "new", "folder")
+			for range 2 { // the second time over the first
+				if err := m.Save(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			loaded, err := Load(dir)
+			if err != nil {
+				t.Fatalf("%s, critic %v: %v", name, critic, err)
+			}
+			data, err := m.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			embedded, err := Unmarshal(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, got := range []*Model{loaded, embedded} {
+				if got.Config() != m.Config() || got.IsCritic() != critic || !slices.Equal(got.params, m.params) {
+					t.Errorf("%s, critic %v: the loaded model differs: %+v", name, critic, got.Config())
+				}
+			}
+			files, err := os.ReadDir(dir)
+			if err != nil || len(files) != 2 {
+				t.Errorf("files %v, %v: want two", files, err)
+			}
+		}
+	}
+}
+
+// Every damage is one error of one line, not a panic and not a wrong model.
+func TestDamagedCheckpoint(t *testing.T) {
+	t.Parallel()
+	m := newTest(t, shapes()["everything"], false, "go")
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		damaged := slices.Clone(data)
+		if rng.IntN(2) == 0 {
+			damaged = damaged[:rng.IntN(len(data))]
+		} else {
+			damaged[rng.IntN(len(data))] ^= byte(1 << rng.IntN(8))
+		}
+		got, err := Unmarshal(damaged)
+		if err == nil && slices.Equal(got.params, m.params) {
+			continue // a flag of the configuration that has no tensors
+		}
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("error %v", err)
+		}
+	}
+	file, err := safetensors.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(tensors []safetensors.Tensor) []safetensors.Tensor) error {
+		var buffer bytes.Buffer
+		metadata := map[string]string{metadataConfig: file.Metadata[metadataConfig]}
+		if err := safetensors.Write(&buffer, change(slices.Clone(file.Tensors)), metadata); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Unmarshal(buffer.Bytes())
+		return err
+	}
+	D := m.config.HiddenSize
+	for want, err := range map[string]error{
+		`tensor "model.embed_tokens.weight" is missing`: with(func(ts []safetensors.Tensor) []safetensors.Tensor { return ts[1:] }),
+		`tensor "extra" does not belong`: with(func(ts []safetensors.Tensor) []safetensors.Tensor {
+			return append(ts, safetensors.New("extra", []int{1}, []float32{1}))
+		}),
+		`has shape [1 12], the configuration asks for [19 12]`: with(func(ts []safetensors.Tensor) []safetensors.Tensor {
+			ts[0] = safetensors.New(ts[0].Name, []int{1, D}, make([]float32, D))
+			return ts
+		}),
+		`has dtype I32`: with(func(ts []safetensors.Tensor) []safetensors.Tensor {
+			ts[0].DType = safetensors.I32
+			return ts
+		}),
+		`element 1 is NaN`: with(func(ts []safetensors.Tensor) []safetensors.Tensor {
+			copy(ts[0].Data[4:], []byte{0, 0, 0xc0, 0x7f})
+			return ts
+		}),
+		`"model.layers.0.self_attn.o_proj.bias" is not zero`: with(func(ts []safetensors.Tensor) []safetensors.Tensor {
+			for i := range ts {
+				if ts[i].Name == outputBias(0) {
+					ts[i] = safetensors.New(ts[i].Name, []int{D}, slices.Repeat([]float32{1}, D))
+				}
+			}
+			return ts
+		}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "config.json") {
+		t.Errorf("error %v of an empty folder", err)
+	}
+}
+
+func TestHuggingFaceConfigs(t *testing.T) {
+	t.Parallel()
+	const shape = `"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2`
+	for extra, want := range map[string]func(c Config) bool{
+		`"model_type": "llama"`: func(c Config) bool {
+			return !c.AttentionBias && !c.UseQKNorm && c.HeadDim == 4 && c.NumKeyValueHeads == 2 && c.RopeTheta == 10000
+		},
+		`"model_type": "qwen2", "rope_theta": 1e6`:                                               func(c Config) bool { return c.AttentionBias && !c.UseQKNorm && c.RopeTheta == 1e6 },
+		`"model_type": "qwen3", "attention_bias": false`:                                         func(c Config) bool { return !c.AttentionBias && c.UseQKNorm && c.HeadDim == 128 },
+		`"model_type": "qwen3", "head_dim": 6`:                                                   func(c Config) bool { return c.HeadDim == 6 },
+		`"rope_scaling": null, "rope_parameters": {"rope_type": "default", "rope_theta": 777.0}`: func(c Config) bool { return c.RopeTheta == 777 },
+	} {
+		c, err := unmarshalConfig([]byte("{" + shape + ", " + extra + "}"))
+		if err != nil || !want(c) {
+			t.Errorf("%s: %+v, %v", extra, c, err)
+		}
+	}
+	for extra, want := range map[string]string{
+		`"model_type": "gemma"`:                   `model_type "gemma"`,
+		`"hidden_act": "gelu"`:                    `hidden_act "gelu"`,
+		`"rope_scaling": {"rope_type": "llama3"}`: `rope scaling of type "llama3"`,
+		`"rope_scaling": {"type": "linear"}`:      `rope scaling of type "linear"`,
+		`"mlp_bias": true`:                        `mlp_bias`,
+		`"use_sliding_window": true`:              `use_sliding_window`,
+		`"vocab_size": "8"`:                       `vocab_size`,
+		`"head_dim": 5`:                           `head_dim is 5`,
+	} {
+		if _, err := unmarshalConfig([]byte("{" + shape + ", " + extra + "}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", extra, err, want)
+		}
+	}
+}
+
+// A run that is saved and loaded in the middle ends with the same bits.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	config := shapes()["everything"]
+	rows := randomRows(rand.New(rand.NewPCG(4, 4)), 4, 20, config.VocabSize)
+	settings := AdamWConfig{WeightDecay: 0.1, MaxGradNorm: 0.5}
+	train := func(m *Model, optimizer *AdamW, steps int) {
+		gradients := NewGradients(m)
+		for range steps {
+			gradients.Zero()
+			if err := m.AccumulatePolicy(t.Context(), rows, 1, func(_ int, logProb, _ []float32) ([]float32, []float32) {
+				return logProb, nil
+			}, gradients); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := optimizer.Step(gradients, 1e-2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fresh := func(m *Model) *AdamW {
+		optimizer, err := NewAdamW(m, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return optimizer
+	}
+	m := newTest(t, config, false, "go")
+	optimizer := fresh(m)
+	train(m, optimizer, 3)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "optimizer.safetensors")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := optimizer.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	train(m, optimizer, 3)
+
+	resumed, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed.kernel = m.kernel
+	again := fresh(resumed)
+	if err := again.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	train(resumed, again, 3)
+	if !slices.Equal(resumed.params, m.params) || again.Steps() != 6 {
+		t.Error("the resumed run ends elsewhere")
+	}
+
+	data, err := again.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damaged := range map[string][]byte{"truncated": data[:len(data)-1], "another model's": func() []byte {
+		m := newTest(t, shapes()["llama"], false, "go")
+		data, err := fresh(m).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}()} {
+		before := slices.Clone(again.m)
+		if err := again.Unmarshal(damaged); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if !slices.Equal(before, again.m) || again.Steps() != 6 {
+			t.Errorf("%s: the state has changed", name)
+		}
+	}
+}
