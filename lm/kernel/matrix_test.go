@@ -18,8 +18,11 @@ type product struct {
 	ldc      int
 }
 
-// newProduct draws matrices with gaps between rows: layout 0 has A row-major, 1 transposed,
-// 2 with gaps between elements too.
+const layouts = 5
+
+// newProduct draws matrices with gaps between rows. A is row-major in layouts 0
+// and 3, transposed in 1 and 4, and has gaps between elements in 2. In 3 and 4
+// the rows of A and B are pages apart.
 func newProduct(r *arena, m, n, k, layout int) product {
 	p := product{m: m, n: n, k: k, ldb: n + r.IntN(5), ldc: n + r.IntN(5)}
 	switch layout {
@@ -29,6 +32,10 @@ func newProduct(r *arena, m, n, k, layout int) product {
 		p.rsA, p.csA = 1, m+r.IntN(5)
 	case 2:
 		p.rsA, p.csA = 2*k+1, 2
+	case 3:
+		p.rsA, p.csA, p.ldb = 2048, 1, 1024
+	case 4:
+		p.rsA, p.csA, p.ldb = 1, 2048, 1024
 	}
 	if k > 0 {
 		p.a = r.uniform((m-1)*p.rsA + (k-1)*p.csA + 1)
@@ -85,7 +92,7 @@ func TestGemm(t *testing.T) {
 		for _, m := range []int{1, 2, 3, 4, 5, 6, 7, 13, 14, 15, 29, 43} {
 			for _, n := range []int{1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 65, 129} {
 				for _, k := range []int{0, 1, 2, 5, 17} {
-					layout := (m + n + k) % 3
+					layout := (m + n + k) % layouts
 					what := fmt.Sprintf("m=%d n=%d k=%d layout=%d", m, n, k, layout)
 					r := newArena(uint64(m + 100*n + 10000*k))
 					p := newProduct(r, m, n, k, layout)
@@ -105,7 +112,7 @@ func TestGemm(t *testing.T) {
 func TestGemmLarge(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {
-		for layout, size := range [][3]int{{300, 33, 600}, {70, 48, 1100}, {263, 17, 513}} {
+		for layout, size := range [layouts][3]int{{300, 33, 600}, {70, 48, 1100}, {263, 17, 513}, {300, 65, 600}, {300, 66, 600}} {
 			r := newArena(1)
 			p := newProduct(r, size[0], size[1], size[2], layout)
 			p.run(s, false)
@@ -120,8 +127,8 @@ func TestGemmLarge(t *testing.T) {
 func TestGemmBitsDoNotDependOnCuts(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {
-		for _, size := range [][3]int{{1, 1, 9}, {3, 130, 64}, {45, 70, 33}, {33, 200, 600}, {280, 32, 520}} {
-			for layout := range 3 {
+		for _, size := range [][3]int{{1, 1, 9}, {3, 130, 64}, {45, 70, 33}, {33, 200, 600}, {280, 70, 520}} {
+			for layout := range layouts {
 				r := newArena(uint64(layout))
 				whole := newProduct(r, size[0], size[1], size[2], layout)
 				whole.run(s, false)
@@ -208,7 +215,7 @@ func FuzzGemm(f *testing.F) {
 				t.Fatal(err)
 			}
 			r := newArena(uint64(m))
-			p := newProduct(r, int(m), int(n), int(k), int(layout%3))
+			p := newProduct(r, int(m), int(n), int(k), int(layout%layouts))
 			var before []float32
 			if accumulate {
 				for i := range p.m {
