@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"strings"
 
 	"github.com/infinirl/infinirl/lm/kernel"
+	"github.com/infinirl/infinirl/safetensors"
 )
 
 // AdamWConfig holds the settings of AdamW (Loshchilov & Hutter 2019,
@@ -105,4 +108,81 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 	}
 	model.changed()
 	return norm, nil
+}
+
+// Marshal returns the optimizer's state as the content of a safetensors file:
+// the number of steps and, by the names of the parameters, both moments. A run
+// that loads model and optimizer goes on bit for bit.
+func (o *AdamW) Marshal() ([]byte, error) {
+	tensors := []safetensors.Tensor{safetensors.New("step", nil, []int64{o.steps})}
+	tensors = append(tensors, o.model.layout.export("exp_avg.", o.m)...)
+	tensors = append(tensors, o.model.layout.export("exp_avg_sq.", o.v)...)
+	return encode(tensors, map[string]string{"format": "pt"})
+}
+
+// Unmarshal restores the state that Marshal returned. On an error the state is
+// unchanged.
+func (o *AdamW) Unmarshal(data []byte) error {
+	if err := o.unmarshal(data); err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	return nil
+}
+
+func (o *AdamW) unmarshal(data []byte) error {
+	file, err := decode(data)
+	if err != nil {
+		return err
+	}
+	step, err := file.Tensor("step")
+	if err != nil {
+		return err
+	}
+	steps, err := safetensors.Values[int64](step)
+	if err != nil {
+		return err
+	}
+	if len(steps) != 1 || steps[0] < 0 {
+		return fmt.Errorf("step is %v, want a number from 0", steps)
+	}
+	first, second := file.Tensors[:0:0], file.Tensors[:0:0]
+	for _, t := range file.Tensors {
+		switch {
+		case t.Name == "step":
+		case strings.HasPrefix(t.Name, "exp_avg_sq."):
+			second = append(second, t)
+		default:
+			first = append(first, t)
+		}
+	}
+	m, v := make([]float32, len(o.m)), make([]float32, len(o.v))
+	if err := o.model.layout.load("exp_avg.", first, m); err != nil {
+		return err
+	}
+	if err := o.model.layout.load("exp_avg_sq.", second, v); err != nil {
+		return err
+	}
+	o.steps, o.m, o.v = steps[0], m, v
+	return nil
+}
+
+// Save writes the state to a file, under a temporary name first.
+func (o *AdamW) Save(path string) error {
+	data, err := o.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(path, data); err != nil {
+		return fmt.Errorf("lm: save optimizer: %w", err)
+	}
+	return nil
+}
+
+// Load restores the state that Save wrote.
+func (o *AdamW) Load(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	return o.Unmarshal(data)
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,7 +85,8 @@ func (m *Model) Marshal() ([]byte, error) {
 	if m.config.UseQKNorm && m.config.AttentionBias {
 		// Qwen3 has no biases, or four; the fourth is zero here.
 		for layer := range m.config.NumHiddenLayers {
-			tensors = append(tensors, safetensors.New(outputBias(layer), []int{m.config.HiddenSize}, make([]float32, m.config.HiddenSize)))
+			name := fmt.Sprintf("model.layers.%d%s", layer, outputBias)
+			tensors = append(tensors, safetensors.New(name, []int{m.config.HiddenSize}, make([]float32, m.config.HiddenSize)))
 		}
 	}
 	return encode(tensors, map[string]string{"format": "pt", metadataConfig: string(config)})
@@ -115,20 +117,27 @@ func unmarshal(config, data []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensors := file.Tensors[:0:0]
+	if c.NumHiddenLayers > len(file.Tensors) {
+		return nil, fmt.Errorf("the configuration asks for %d layers, the file has %d tensors", c.NumHiddenLayers, len(file.Tensors))
+	}
+	var tensors []safetensors.Tensor
 	critic := false
 	for _, t := range file.Tensors {
-		switch {
-		case t.Name == "lm_head.weight" && c.TieWordEmbeddings:
+		if t.Name == "lm_head.weight" && c.TieWordEmbeddings {
 			continue // a copy of the embedding that some exporters write
-		case t.Name == "score.weight":
-			critic = true
 		}
-		if zero, err := isZeroOutputBias(c, t); err != nil {
-			return nil, err
-		} else if !zero {
-			tensors = append(tensors, t)
+		if strings.HasSuffix(t.Name, outputBias) {
+			if err := checkZero(t); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		critic = critic || t.Name == "score.weight"
+		tensors = append(tensors, t)
+	}
+	// The shapes are compared before memory of the configuration's size is taken.
+	if err := newLayout(c, critic).match("", tensors); err != nil {
+		return nil, err
 	}
 	m, err := allocate(c, critic)
 	if err != nil {
@@ -137,29 +146,21 @@ func unmarshal(config, data []byte) (*Model, error) {
 	return m, m.layout.load("", tensors, m.params)
 }
 
-func outputBias(layer int) string {
-	return fmt.Sprintf("model.layers.%d.self_attn.o_proj.bias", layer)
-}
-
-// isZeroOutputBias recognises the one parameter of Llama and Qwen3 with
+// outputBias ends the name of the one parameter of Llama and Qwen3 with
 // attention_bias that this model lacks. It may be dropped if it is zero.
-func isZeroOutputBias(c Config, t safetensors.Tensor) (bool, error) {
-	for layer := range c.NumHiddenLayers {
-		if t.Name != outputBias(layer) {
-			continue
-		}
-		values, err := safetensors.Float32s(t)
-		if err != nil {
-			return false, err
-		}
-		for _, x := range values {
-			if x != 0 {
-				return false, fmt.Errorf("tensor %q is not zero; a bias of the output projection is not supported", t.Name)
-			}
-		}
-		return true, nil
+const outputBias = ".self_attn.o_proj.bias"
+
+func checkZero(t safetensors.Tensor) error {
+	values, err := safetensors.Float32s(t)
+	if err != nil {
+		return err
 	}
-	return false, nil
+	for _, x := range values {
+		if x != 0 {
+			return fmt.Errorf("tensor %q is not zero; a bias of the output projection is not supported", t.Name)
+		}
+	}
+	return nil
 }
 
 // export returns a flat array of the layout as tensors of Hugging Face's shapes.
@@ -175,22 +176,38 @@ func (l *layout) export(prefix string, flat []float32) []safetensors.Tensor {
 	return tensors
 }
 
-// load is the inverse of export. Every parameter must be there, of the right
-// shape and finite, and nothing else may be.
-func (l *layout) load(prefix string, tensors []safetensors.Tensor, flat []float32) error {
-	missing := make(map[string]parameter, len(l.parameters))
+// match tells whether tensors are those that export gives: every parameter, of the
+// right shape, and nothing else.
+func (l *layout) match(prefix string, tensors []safetensors.Tensor) error {
+	missing := make(map[string]bool, len(l.parameters))
 	for _, p := range l.parameters {
-		missing[prefix+p.name] = p
+		missing[p.name] = true
 	}
 	for _, t := range tensors {
-		p, ok := missing[t.Name]
-		if !ok {
+		name := strings.TrimPrefix(t.Name, prefix)
+		p, ok := l.byName[name]
+		if !ok || prefix+name != t.Name {
 			return fmt.Errorf("tensor %q does not belong to this configuration", t.Name)
 		}
-		delete(missing, t.Name)
-		if fmt.Sprint(t.Shape) != fmt.Sprint(p.shape()) {
+		if !slices.Equal(t.Shape, p.shape()) {
 			return fmt.Errorf("tensor %q has shape %v, the configuration asks for %v", t.Name, t.Shape, p.shape())
 		}
+		delete(missing, name)
+	}
+	for _, p := range l.parameters {
+		if missing[p.name] {
+			return fmt.Errorf("tensor %q is missing", prefix+p.name)
+		}
+	}
+	return nil
+}
+
+// load is the inverse of export. All numbers must be finite.
+func (l *layout) load(prefix string, tensors []safetensors.Tensor, flat []float32) error {
+	if err := l.match(prefix, tensors); err != nil {
+		return err
+	}
+	for _, t := range tensors {
 		values, err := safetensors.Float32s(t)
 		if err != nil {
 			return err
@@ -200,15 +217,11 @@ func (l *layout) load(prefix string, tensors []safetensors.Tensor, flat []float3
 				return fmt.Errorf("tensor %q: element %d is %g", t.Name, i, x)
 			}
 		}
+		p := l.byName[strings.TrimPrefix(t.Name, prefix)]
 		if p.projection() {
 			values = transpose(values, p.out, p.in)
 		}
-		copy(flat[p.offset:p.offset+p.size()], values)
-	}
-	for _, p := range l.parameters {
-		if _, ok := missing[prefix+p.name]; ok {
-			return fmt.Errorf("tensor %q is missing", prefix+p.name)
-		}
+		copy(flat[p.offset:], values)
 	}
 	return nil
 }
@@ -222,83 +235,6 @@ func transpose(x []float32, rows, cols int) []float32 {
 		}
 	}
 	return y
-}
-
-// Marshal returns the optimizer's state as the content of a safetensors file:
-// the number of steps and, by the names of the parameters, both moments. A run
-// that loads model and optimizer goes on bit for bit.
-func (o *AdamW) Marshal() ([]byte, error) {
-	tensors := []safetensors.Tensor{safetensors.New("step", nil, []int64{o.steps})}
-	tensors = append(tensors, o.model.layout.export("exp_avg.", o.m)...)
-	tensors = append(tensors, o.model.layout.export("exp_avg_sq.", o.v)...)
-	return encode(tensors, map[string]string{"format": "pt"})
-}
-
-// Unmarshal restores the state that Marshal returned. On an error the state is
-// unchanged.
-func (o *AdamW) Unmarshal(data []byte) error {
-	if err := o.unmarshal(data); err != nil {
-		return fmt.Errorf("lm: load optimizer: %w", err)
-	}
-	return nil
-}
-
-func (o *AdamW) unmarshal(data []byte) error {
-	file, err := decode(data)
-	if err != nil {
-		return err
-	}
-	step, err := file.Tensor("step")
-	if err != nil {
-		return err
-	}
-	steps, err := safetensors.Values[int64](step)
-	if err != nil {
-		return err
-	}
-	if len(steps) != 1 || steps[0] < 0 {
-		return fmt.Errorf("step is %v, want a number from 0", steps)
-	}
-	first, second := file.Tensors[:0:0], file.Tensors[:0:0]
-	for _, t := range file.Tensors {
-		switch {
-		case t.Name == "step":
-		case strings.HasPrefix(t.Name, "exp_avg_sq."):
-			second = append(second, t)
-		default:
-			first = append(first, t)
-		}
-	}
-	m, v := make([]float32, len(o.m)), make([]float32, len(o.v))
-	if err := o.model.layout.load("exp_avg.", first, m); err != nil {
-		return err
-	}
-	if err := o.model.layout.load("exp_avg_sq.", second, v); err != nil {
-		return err
-	}
-	o.steps, o.m, o.v = steps[0], m, v
-	return nil
-}
-
-// Save writes the state to a file, under a temporary name first.
-func (o *AdamW) Save(path string) error {
-	data, err := o.Marshal()
-	if err != nil {
-		return err
-	}
-	if err := writeFile(path, data); err != nil {
-		return fmt.Errorf("lm: save optimizer: %w", err)
-	}
-	return nil
-}
-
-// Load restores the state that Save wrote.
-func (o *AdamW) Load(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("lm: load optimizer: %w", err)
-	}
-	return o.Unmarshal(data)
 }
 
 // encode returns the file of tensors, which begin with the widest elements, and

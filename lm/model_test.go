@@ -140,80 +140,100 @@ func closeTo(t *testing.T, what string, got []float32, want []float64, tolerance
 // The gradient of every kind of parameter is the slope of the twin's loss.
 func TestGradientsAgainstTwin(t *testing.T) {
 	t.Parallel()
-	eachSet(t, func(t *testing.T, set string) {
-		for name, config := range shapes() {
-			for _, critic := range []bool{false, true} {
-				m := newTest(t, config, critic, set)
-				rng := rand.New(rand.NewPCG(5, 6))
-				// The first row spans several query blocks, the second ends before its last
-				// token, the third has a target behind every token.
-				rows := randomRows(rng, 3, 2, config.VocabSize)
-				rows[0] = Row{Tokens: randomTokens(rng, 2*queryBlock+9, config.VocabSize), Targets: []int32{1, 2, 40, 41, 70}}
-				rows[1] = Row{Tokens: randomTokens(rng, 12, config.VocabSize), Targets: []int32{5, 7}}
-				rows[2] = Row{Tokens: randomTokens(rng, 7, config.VocabSize), Targets: []int32{1, 2, 3, 4, 5, 6}}
-				// Coefficients of the loss: Σ a·logProb + b·entropy, or Σ a·value.
-				a, b := outputs(rows), outputs(rows)
-				for i := range rows {
-					for j := range a[i] {
-						a[i][j], b[i][j] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
-					}
-					a[i][0], b[i][1] = 0, 0
+	for name, config := range shapes() {
+		for _, critic := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, critic %v", name, critic), func(t *testing.T) {
+				t.Parallel()
+				testGradients(t, config, critic)
+			})
+		}
+	}
+}
+
+func testGradients(t *testing.T, config Config, critic bool) {
+	const temperature = 0.8
+	rng := rand.New(rand.NewPCG(5, 6))
+	// The first row spans several query blocks, the second ends before its last
+	// token, the third has a target behind every token.
+	rows := []Row{
+		{Tokens: randomTokens(rng, 2*queryBlock+9, config.VocabSize), Targets: []int32{1, 2, 40, 41, 70}},
+		{Tokens: randomTokens(rng, 12, config.VocabSize), Targets: []int32{5, 7}},
+		{Tokens: randomTokens(rng, 7, config.VocabSize), Targets: []int32{1, 2, 3, 4, 5, 6}},
+	}
+	// The loss is Σ a·logProb + b·entropy, or Σ a·value.
+	a, b := outputs(rows), outputs(rows)
+	for i := range rows {
+		for j := range a[i] {
+			a[i][j], b[i][j] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
+		}
+		a[i][0], b[i][1] = 0, 0
+	}
+	tw := newTwin(t, newTest(t, config, critic, "go"))
+	loss := func() (sum float64) {
+		for i, row := range rows {
+			if critic {
+				for j, v := range tw.values(row) {
+					sum += float64(a[i][j]) * v
 				}
-				const temperature = 0.8
-				gradients := NewGradients(m)
-				var err error
-				if critic {
-					err = m.AccumulateValue(t.Context(), rows, func(i int, _ []float32) []float32 { return a[i] }, gradients)
-				} else {
-					err = m.AccumulatePolicy(t.Context(), rows, temperature,
-						func(i int, _, _ []float32) ([]float32, []float32) { return a[i], b[i] }, gradients)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				tw := newTwin(t, m)
-				loss := func() (sum float64) {
-					for i, row := range rows {
-						if critic {
-							for j, v := range tw.values(row) {
-								sum += float64(a[i][j]) * v
-							}
-							continue
-						}
-						logProbs, entropies := tw.logProbs(row, temperature)
-						for j := range logProbs {
-							sum += float64(a[i][j])*logProbs[j] + float64(b[i][j])*entropies[j]
-						}
-					}
-					return sum
-				}
-				for _, tensor := range m.layout.export("", gradients.flat) {
-					got, err := safetensors.Float32s(tensor)
-					if err != nil {
-						t.Fatal(err)
-					}
-					w := tw.w[tensor.Name]
-					for range 2 {
-						i := rng.IntN(len(w))
-						if tensor.Name == "model.embed_tokens.weight" {
-							i = int(rows[0].Tokens[rng.IntN(9)])*config.HiddenSize + rng.IntN(config.HiddenSize)
-						}
-						const step = 1e-4
-						saved := w[i]
-						w[i] = saved + step
-						above := loss()
-						w[i] = saved - step
-						below := loss()
-						w[i] = saved
-						want := (above - below) / (2 * step)
-						if !(math.Abs(float64(got[i])-want) <= 2e-4*(1+math.Abs(want))) {
-							t.Errorf("%s, critic %v: gradient of %s[%d] is %g, want %g", name, critic, tensor.Name, i, got[i], want)
-						}
-					}
-				}
+				continue
+			}
+			logProbs, entropies := tw.logProbs(row, temperature)
+			for j := range logProbs {
+				sum += float64(a[i][j])*logProbs[j] + float64(b[i][j])*entropies[j]
 			}
 		}
-	})
+		return sum
+	}
+
+	// Central differences for a few elements of every tensor.
+	type slope struct {
+		tensor string
+		index  int
+		want   float64
+	}
+	var slopes []slope
+	for tensor, w := range tw.w {
+		for range 2 {
+			i := rng.IntN(len(w))
+			if tensor == "model.embed_tokens.weight" { // of a token that occurs
+				i = int(rows[0].Tokens[rng.IntN(9)])*config.HiddenSize + rng.IntN(config.HiddenSize)
+			}
+			const step = 1e-4
+			saved := w[i]
+			w[i] = saved + step
+			above := loss()
+			w[i] = saved - step
+			below := loss()
+			w[i] = saved
+			slopes = append(slopes, slope{tensor, i, (above - below) / (2 * step)})
+		}
+	}
+
+	for _, set := range kernel.Available() {
+		m := newTest(t, config, critic, set)
+		gradients := NewGradients(m)
+		var err error
+		if critic {
+			err = m.AccumulateValue(t.Context(), rows, func(i int, _ []float32) []float32 { return a[i] }, gradients)
+		} else {
+			err = m.AccumulatePolicy(t.Context(), rows, temperature,
+				func(i int, _, _ []float32) ([]float32, []float32) { return a[i], b[i] }, gradients)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][]float32{}
+		for _, tensor := range m.layout.export("", gradients.flat) {
+			if got[tensor.Name], err = safetensors.Float32s(tensor); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range slopes {
+			if g := float64(got[s.tensor][s.index]); !(math.Abs(g-s.want) <= 2e-4*(1+math.Abs(s.want))) {
+				t.Errorf("%s: gradient of %s[%d] is %g, want %g", set, s.tensor, s.index, g, s.want)
+			}
+		}
+	}
 }
 
 func randomTokens(rng *rand.Rand, n, vocabulary int) []int32 {

@@ -178,7 +178,7 @@ func (s *Sampler) check(r policy.Request) error {
 // Refresh changes the weights between requests: it holds new requests back, waits
 // for those in flight, calls update (nil: the weights have changed already),
 // drops what the caches hold and continues with the new PolicyVersion. If
-// update fails, the version stays.
+// update fails, the version stays. It must not call the sampler.
 func (s *Sampler) Refresh(ctx context.Context, version int64, update func() error) error {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
