@@ -18,38 +18,38 @@ const (
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role Role `json:"role"`
+	Role Role
 	// Content is the text. NoContent tells a null or absent content from an empty one.
-	Content   string `json:"content"`
-	NoContent bool   `json:"-"`
+	Content   string
+	NoContent bool
 	// Reasoning is the hidden thinking some models return beside the content.
-	Reasoning string `json:"reasoning_content,omitempty"`
+	Reasoning string
 	// ToolCalls are the calls of an assistant message; several are parallel calls.
-	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	ToolCalls []ToolCall
 	// ToolCallID and Name tell which call a tool message answers. Ids repeat in
 	// recorded runs, so pairing is by position (condense), never by id alone.
-	ToolCallID string `json:"tool_call_id,omitempty"`
-	Name       string `json:"name,omitempty"`
+	ToolCallID string
+	Name       string
 	// Observation marks a user message that holds the environment's answer to the
 	// assistant message before it, as protocols without a tool role have them. It
 	// is condensed as a tool result; a genuine user message is not.
-	Observation bool `json:"observation,omitempty"`
+	Observation bool
 }
 
 // ToolCall is one request of the assistant to run a tool.
 type ToolCall struct {
-	ID   string `json:"id,omitempty"`
-	Name string `json:"name"`
+	ID   string
+	Name string
 	// Arguments is a JSON object, kept byte for byte as it was written.
-	Arguments string `json:"arguments"`
+	Arguments string
 }
 
 // Tool is the schema of one tool that the assistant may call.
 type Tool struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
+	Name        string
+	Description string
 	// Parameters is a JSON Schema object; property order is kept.
-	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Parameters json.RawMessage
 }
 
 // Codec turns messages into token ids once, and sampled ids back into a message.

@@ -263,17 +263,6 @@ func literalOf(kind, text string) bool {
 	}
 }
 
-// quote returns s as a JSON string without escaping <, > and &.
-func quote(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // parseParameters reads the properties of a JSON Schema object in their order.
 func parseParameters(schema json.RawMessage) ([]parameter, error) {
 	if len(schema) == 0 {

@@ -23,10 +23,9 @@ type Recorder struct {
 	condenser condense.Condenser
 	extra     int
 	t         *Trajectory
-	pairing   condense.Pairing
+	log       logger
 	window    []condense.Item // of the messages shown now
 	tokens    []int32         // their ids
-	answered  bool            // an assistant message has come
 	awaiting  bool            // a prompt was given out and its reply has not come
 	summary   *summarizing    // under rule summary
 }
@@ -194,66 +193,16 @@ func StatusOf(err error) (status Status, ok bool) {
 // append adds an entry to the log and to the window.
 func (r *Recorder) append(e Entry) {
 	i := r.t.Len()
-	e.Round = -1
-	if !e.Summary {
-		e.Round = r.pairing.Append(i, e.Message)
-	}
-	e.Task = e.Message.Role == chat.User && !e.Message.Observation && !r.answered
-	r.answered = r.answered || e.Message.Role == chat.Assistant
-	if e.Round >= 0 && e.Round < i {
-		r.t.Entries[e.Round].Round = e.Round
-		for k := len(r.window) - 1; k >= 0 && r.window[k].Index >= e.Round; k-- {
-			if r.window[k].Index == e.Round {
-				r.window[k].Round = e.Round
+	r.log.append(r.t, e)
+	if round := r.t.Entries[i].Round; round >= 0 && round < i {
+		for k := len(r.window) - 1; k >= 0 && r.window[k].Index >= round; k-- {
+			if r.window[k].Index == round {
+				r.window[k].Round = round
 			}
 		}
 	}
-	e.Tools = r.t.tools(i, e)
-	r.t.Entries = append(r.t.Entries, e)
 	r.tokens = append(r.tokens, e.IDs...)
 	r.window = append(r.window, r.item(i, nil))
-}
-
-// tools returns the names of the tools that message i calls, or of the one whose
-// result it is. A result answers the call of its round with the same id; ids that
-// repeat and results without id go by their order.
-func (t *Trajectory) tools(i int, e Entry) []string {
-	switch {
-	case e.Message.Role == chat.Assistant:
-		var names []string
-		for _, call := range e.Message.ToolCalls {
-			names = append(names, call.Name)
-		}
-		return names
-	case e.Message.Name != "" && e.Message.Role == chat.ToolRole:
-		return []string{e.Message.Name}
-	case e.Round < 0 || e.Round == i:
-		return nil
-	}
-	calls := t.Entries[e.Round].Message.ToolCalls
-	answers := -1
-	for k, call := range calls {
-		if call.ID == "" || call.ID != e.Message.ToolCallID {
-			continue
-		}
-		if answers >= 0 { // the id repeats
-			answers = -1
-			break
-		}
-		answers = k
-	}
-	if answers < 0 {
-		for k := e.Round + 1; k < i; k++ {
-			if t.Entries[k].Round == e.Round {
-				answers++
-			}
-		}
-		answers++
-	}
-	if answers >= len(calls) {
-		return nil
-	}
-	return []string{calls[answers].Name}
 }
 
 // item describes message i as it stands in the window.

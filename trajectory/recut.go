@@ -15,7 +15,9 @@ type Recording struct {
 	// IDs are the token ids of the messages that were recorded with them; nil, or nil
 	// for a message: it is encoded. Recorded ids of an assistant message are what was
 	// sampled, and generation prefixes belong to the messages before it.
-	IDs [][]int32
+	// LogProbs belong to the recorded ids of assistant messages.
+	IDs      [][]int32
+	LogProbs [][]float32
 	// Reply is the number of tokens reserved for a reply, at least its own.
 	Reply int
 	// Extra is as in NewRecorder.
@@ -37,10 +39,14 @@ func Recut(o Recording, codec chat.Codec, condenser condense.Condenser) (t *Traj
 	r := NewRecorder(o.ID, o.Group, codec, condenser, o.Extra)
 	for i, m := range o.Messages {
 		var ids []int32
+		var logProbs []float32
 		if i < len(o.IDs) {
 			ids = o.IDs[i]
 		}
-		if err := r.retell(m, ids, o); err != nil {
+		if i < len(o.LogProbs) {
+			logProbs = o.LogProbs[i]
+		}
+		if err := r.retell(m, ids, logProbs, o); err != nil {
 			if status, ok := StatusOf(err); ok {
 				return r.Close(status), err, nil
 			}
@@ -51,7 +57,7 @@ func Recut(o Recording, codec chat.Codec, condenser condense.Condenser) (t *Traj
 }
 
 // retell appends one recorded message.
-func (r *Recorder) retell(m chat.Message, ids []int32, o Recording) error {
+func (r *Recorder) retell(m chat.Message, ids []int32, logProbs []float32, o Recording) error {
 	encoded := ids
 	if encoded == nil {
 		var err error
@@ -59,7 +65,7 @@ func (r *Recorder) retell(m chat.Message, ids []int32, o Recording) error {
 			return err
 		}
 	}
-	if m.Role != chat.Assistant {
+	if m.Role != chat.Assistant || len(encoded) == 0 {
 		r.append(Entry{Message: m, IDs: encoded})
 		return nil
 	}
@@ -76,7 +82,7 @@ func (r *Recorder) retell(m chat.Message, ids []int32, o Recording) error {
 		}
 		tokens, summary := r.Summarizing()
 		if !summary {
-			return r.ReplyMessage(m, encoded)
+			return r.reply(m, encoded, logProbs, 0)
 		}
 		if o.Summarize == nil {
 			return fmt.Errorf("rule summary needs somebody who writes summaries")

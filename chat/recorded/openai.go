@@ -132,23 +132,7 @@ func messageList(v value) ([]Message, error) {
 		}
 		messages = append(messages, m)
 	}
-	return messages, checkResults(items, messages)
-}
-
-// checkResults reports the first tool result that answers no call.
-func checkResults(items []value, messages []Message) error {
-	open := 0
-	for i, m := range messages {
-		switch m.Role {
-		case chat.Assistant:
-			open = len(m.ToolCalls)
-		case chat.ToolRole:
-			if open--; open < 0 {
-				return items[i].errorf("a tool result that answers no call: the assistant message before it has no call without a result")
-			}
-		}
-	}
-	return nil
+	return messages, nil
 }
 
 // roles maps the names of roles to the four of package chat.
@@ -165,7 +149,7 @@ func message(v value) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	m := Message{Line: v.file.line(v.start)}
+	m := Message{at: v}
 	name, err := o.needText("role")
 	if err != nil {
 		return m, err
@@ -205,13 +189,6 @@ func message(v value) (Message, error) {
 	}
 	if m.ToolCallID, err = o.text("tool_call_id"); err != nil {
 		return m, err
-	}
-	for _, key := range []string{"token_ids", "ids"} {
-		if ids, ok := o.get(key); ok {
-			if m.IDs, err = ids.ids(); err != nil {
-				return m, err
-			}
-		}
 	}
 	return m, nil
 }

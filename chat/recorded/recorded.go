@@ -4,7 +4,12 @@
 // Responses items, Anthropic messages, LangChain messages, ATIF, SWE-agent and
 // mini-swe-agent trajectories, OpenHands event logs, tau-bench results, ShareGPT
 // conversations, and the trajectories of this project; each as one JSON value, an
-// array of them, or JSON Lines. Errors name file, line and field.
+// array of them, or JSON Lines. Hermes-style <tool_call> and <tool_response> tags
+// inside the text of messages become calls and results. Errors name file, line
+// and field.
+//
+// Recordings are taken as they are: ids of calls may repeat, content may be null,
+// calls may lack their results. A result that answers no call is an error.
 package recorded
 
 import (
@@ -41,8 +46,7 @@ type Message struct {
 	IDs []int32
 	// LogProbs belong to IDs, nil if none were recorded.
 	LogProbs []float32
-	// Line is where the message starts in its file.
-	Line int
+	at       value // where the message stands
 }
 
 // form is one way of recording runs.
@@ -63,7 +67,17 @@ type document struct {
 }
 
 var forms = []form{
+	{"infinirl-trajectory", matchTrajectory, readTrajectory},
 	{"tau-bench", matchTauBench, readTauBench},
+	{"atif", matchATIF, readATIF},
+	{"swe-agent", matchSWEAgent, readSWEAgent},
+	{"openhands", matchOpenHands, readOpenHands},
+	{"mini-swe-agent", matchMiniSWEAgent, readMiniSWEAgent},
+	{"openai-responses", matchResponses, readResponses},
+	{"anthropic-messages", matchAnthropic, readAnthropic},
+	{"langchain", matchLangChain, readLangChain},
+	{"sharegpt", matchShareGPT, readShareGPT},
+	{"message-log", matchMessageLog, readMessageLog},
 	{"openai-messages", matchMessages, readMessages},
 }
 
@@ -76,7 +90,7 @@ func Read(name string, r io.Reader) ([]Run, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%s: larger than %d MiB: split it by runs", name, MaxBytes>>20)
 	}
-	f := &file{name: name, data: data}
+	f := newFile(name, data)
 	var runs []Run
 	documents, err := f.documents()
 	if err != nil {
@@ -143,8 +157,62 @@ func (f *file) documents() ([]value, error) {
 	return []value{v}, nil
 }
 
-// readValue reads the runs of one JSON value.
+// readValue reads the runs of one JSON value: of a known form, an array of such,
+// or an object that holds arrays of such.
 func readValue(v value) ([]Run, error) {
+	d, err := open(v)
+	if err != nil {
+		return nil, err
+	}
+	if form := d.form(); form != nil {
+		runs, err := form.read(d)
+		if err != nil {
+			return nil, err
+		}
+		for i := range runs {
+			run := &runs[i]
+			run.Form, run.Line = form.name, v.file.line(v.start)
+			run.Messages = readTags(run.Messages)
+			if err := checkResults(run.Messages); err != nil {
+				return nil, err
+			}
+		}
+		return runs, nil
+	}
+	items := d.items
+	for _, field := range d.object.fields {
+		if field.kind() != '[' {
+			continue
+		}
+		inner, err := open(field)
+		if err != nil {
+			return nil, err
+		}
+		if len(inner.items) > 0 && inner.first.fields != nil {
+			if first, err := open(inner.items[0]); err == nil && first.form() != nil {
+				items = append(items, inner.items...)
+			}
+		}
+	}
+	var runs []Run
+	for _, item := range items {
+		if item.kind() != '{' && item.kind() != '[' {
+			break
+		}
+		more, err := readValue(item)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, more...)
+	}
+	if len(runs) == 0 {
+		return nil, v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, input or output, or messages")
+	}
+	return runs, nil
+}
+
+// open takes the top level of a value apart.
+func open(v value) (document, error) {
 	d := document{value: v}
 	var err error
 	switch v.kind() {
@@ -155,31 +223,31 @@ func readValue(v value) ([]Run, error) {
 			d.first, err = d.items[0].object()
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, form := range forms {
-		if form.match(d) {
-			runs, err := form.read(d)
-			for i := range runs {
-				if runs[i].Form == "" {
-					runs[i].Form = form.name
-				}
-				runs[i].Line = v.file.line(v.start)
-			}
-			return runs, err
+	return d, err
+}
+
+// form returns the form of the document, nil if it has none.
+func (d document) form() *form {
+	for i := range forms {
+		if forms[i].match(d) {
+			return &forms[i]
 		}
 	}
-	if d.items != nil && d.first.fields != nil { // an array of runs
-		var runs []Run
-		for _, item := range d.items {
-			more, err := readValue(item)
-			if err != nil {
-				return nil, err
+	return nil
+}
+
+// checkResults reports the first tool result that answers no call.
+func checkResults(messages []Message) error {
+	open := 0
+	for _, m := range messages {
+		switch m.Role {
+		case chat.Assistant:
+			open = len(m.ToolCalls)
+		case chat.ToolRole:
+			if open--; open < 0 {
+				return m.at.errorf("a tool result that answers no call: the assistant message before it has no call without a result")
 			}
-			runs = append(runs, more...)
 		}
-		return runs, nil
 	}
-	return nil, v.errorf("no known form of a recorded run: want messages, traj, history, steps, conversations or input")
+	return nil
 }

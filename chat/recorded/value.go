@@ -5,18 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // file is the text that values point into.
 type file struct {
-	name string
-	data []byte
+	name     string
+	data     []byte
+	newlines []int // their offsets
+}
+
+func newFile(name string, data []byte) *file {
+	f := &file{name: name, data: data, newlines: make([]int, 0, bytes.Count(data, []byte("\n")))}
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(data[at:], '\n')
+		if n < 0 {
+			return f
+		}
+		at += n
+		f.newlines = append(f.newlines, at)
+	}
 }
 
 // line returns the line number of a byte offset, from 1.
 func (f *file) line(offset int) int {
-	return 1 + bytes.Count(f.data[:min(offset, len(f.data))], []byte("\n"))
+	before, _ := slices.BinarySearch(f.newlines, offset)
+	return 1 + before
 }
 
 // value is one JSON value by its place in a file that is known to be valid. It is
@@ -216,6 +231,15 @@ func (v value) ids() ([]int32, error) {
 	return ids, nil
 }
 
+// floats returns an array of numbers.
+func (v value) floats() ([]float32, error) {
+	numbers := []float32{}
+	if err := json.Unmarshal(v.file.data[v.start:v.end], &numbers); err != nil {
+		return nil, v.errorf("want an array of numbers: %v", err)
+	}
+	return numbers, nil
+}
+
 // unquote decodes a valid JSON string.
 func unquote(quoted []byte) string {
 	var s string
@@ -266,4 +290,28 @@ func skipValue(data []byte, i int) int {
 		}
 		return i
 	}
+}
+
+// rawText is JSON text that keeps a string's text unquoted: arguments stand as an
+// object or as a string that holds one.
+type rawText string
+
+func (r *rawText) UnmarshalJSON(data []byte) error {
+	*r = rawText(data)
+	if data[0] == '"' {
+		*r = rawText(unquote(data))
+	}
+	return nil
+}
+
+// unmarshal decodes JSON that stands inside a text.
+func unmarshal(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+
+// quoteKey writes a key as JSON.
+func quoteKey(key string) string {
+	text, err := json.Marshal(key)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return string(text)
 }

@@ -117,6 +117,7 @@ func recut(run recorded.Run, codec chat.Codec, condenser condense.Condenser, rep
 	for _, m := range run.Messages {
 		recording.Messages = append(recording.Messages, m.Message)
 		recording.IDs = append(recording.IDs, m.IDs)
+		recording.LogProbs = append(recording.LogProbs, m.LogProbs)
 	}
 	for _, tool := range run.Tools {
 		schema, err := json.Marshal(tool)

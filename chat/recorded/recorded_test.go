@@ -1,0 +1,177 @@
+package recorded
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+// write shows runs as text, one message a line.
+func write(runs []Run) string {
+	var b strings.Builder
+	for _, r := range runs {
+		fmt.Fprintf(&b, "%s: run %q of group %q", r.Form, r.ID, r.Group)
+		if r.HasScore {
+			fmt.Fprintf(&b, ", score %g", r.Score)
+		}
+		b.WriteByte('\n')
+		for _, tool := range r.Tools {
+			fmt.Fprintf(&b, "  tool %s %q %s\n", tool.Name, tool.Description, tool.Parameters)
+		}
+		for _, m := range r.Messages {
+			fmt.Fprintf(&b, "  %s", m.Role)
+			if m.Name != "" || m.ToolCallID != "" {
+				fmt.Fprintf(&b, "(%s %s)", m.Name, m.ToolCallID)
+			}
+			if m.Observation {
+				b.WriteString(" observes")
+			}
+			if m.Reasoning != "" {
+				fmt.Fprintf(&b, " reasons %q", m.Reasoning)
+			}
+			if m.NoContent {
+				b.WriteString(" null")
+			} else {
+				fmt.Fprintf(&b, " %q", m.Content)
+			}
+			for _, c := range m.ToolCalls {
+				fmt.Fprintf(&b, " calls %s(%s) %s", c.Name, c.ID, c.Arguments)
+			}
+			if m.IDs != nil {
+				fmt.Fprintf(&b, " ids %v", m.IDs)
+			}
+			if m.LogProbs != nil {
+				fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// fixtures returns the files of testdata that hold a recording of each form.
+func fixtures(t testing.TB) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"*.json", "*.jsonl", "*.traj"} {
+		more, err := filepath.Glob(filepath.Join("testdata", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
+	}
+	return files
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, file := range fixtures(t) {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := Read(file, f)
+		f.Close()
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, r := range runs {
+			seen[r.Form] = true
+		}
+		golden := strings.TrimSuffix(file, filepath.Ext(file)) + ".golden"
+		got := write(runs)
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s\n got %s\nwant %s", file, got, want)
+		}
+	}
+	for _, form := range forms {
+		if !seen[form.name] {
+			t.Errorf("no recording of form %s is tested", form.name)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, want string }{
+		{"", "f:1: the file is empty"},
+		{" \n ", "f:1: the file is empty"},
+		{"{\n\"messages\": [\n{\"role\": \"user\"", "f:3: the JSON text ends early: the file is cut off"},
+		{"{\"messages\":[]}\n{\"messages\":[\n", "f:2: the JSON text ends early"},
+		{"{\"messages\":[]}\n{\"messages\":}\n", "f:2: invalid character '}'"},
+		{"[1, 2]", "f:1: no known form"},
+		{`"text"`, "f:1: no known form"},
+		{"[]", "f:1: no known form"},
+		{"{\"messages\": [\n{\"role\": \"user\", \"content\": \"q\"},\n{\"content\": \"a\"}]}", `f:3: messages[1]: field "role" is missing`},
+		{"{\"messages\": [{\"role\": \"user\",\n\"content\": 7}]}", "f:2: messages[0].content: a number, want a string"},
+		{"{\"messages\": {}}", "f:1: messages: an object, want an array"},
+		{"{\"messages\": [7]}", "f:1: messages[0]: a number, want an object"},
+		{`{"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}]}`, `f:1: messages[0].tool_calls[0].function: field "name" is missing`},
+		{"{\"messages\": [\n{\"role\": \"user\", \"content\": \"q\"},\n{\"role\": \"tool\", \"content\": \"r\"}]}", "f:3: messages[1]: a tool result that answers no call"},
+		{`{"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}, {"role": "tool"}, {"role": "tool"}]}`, "f:1: messages[2]: a tool result that answers no call"},
+		{`{"score": "high", "messages": []}`, `f:1: score: "high", want a number`},
+		{`{"traj": [{"role": "queen"}], "reward": 1}`, `f:1: traj[0].role: unknown role "queen"`},
+		{`{"schema_version": "ATIF-v1.4", "steps": [{"source": "god"}]}`, `f:1: steps[0]: unknown source "god"`},
+		{`{"schema_version": "ATIF-v1.4"}`, `f:1: field "steps" is missing`},
+		{`{"conversations": [{"from": "human"}]}`, `f:1: conversations[0]: field "value" is missing`},
+		{`{"conversations": [{"from": "function_call", "value": "go"}]}`, "f:1: conversations[0].value: want a call"},
+		{`{"history": [{"action": "run", "tool_call_metadata": {"model_response": {"choices": []}}}]}`, "model_response.choices: no choice"},
+		{`{"message_log": [{"role": "user", "token_ids": ["x"]}]}`, "f:1: message_log[0].token_ids: want an array of token ids"},
+		{`{"form": "infinirl-trajectory", "version": 1, "status": "done"}`, `f:1: status "done"`},
+		{`{"output": [{"type": "function_call", "name": "f"}, {"type": "function_call_output"}]}`, `f:1: output[1]: field "output" is missing`},
+		{strings.Repeat("[", 20000), "f:1: "},
+	} {
+		_, err := Read("f", strings.NewReader(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.80q\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestLongLine reads a single line of 100 MB.
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("100 MB")
+	}
+	text := `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 20<<20) + `"},{"role":"assistant","content":"ok"}]}`
+	runs, err := Read("f", strings.NewReader(text))
+	if err != nil || len(runs) != 1 || len(runs[0].Messages[0].Content) != 100<<20 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+}
+
+// FuzzRead checks that no input makes Read panic or hang, and that its errors are
+// single lines that name the file.
+func FuzzRead(f *testing.F) {
+	for _, file := range fixtures(f) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := Read("f", strings.NewReader(string(text))); err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("error without place: %v", err)
+			}
+		}
+	})
+}
