@@ -1,0 +1,387 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// A LineDecoder builds a batch from JSON Lines, one segment a line:
+//
+//	{"trajectory_id":"t0","group_id":"g0","inv_iter":2,"prompt_ids":[1,2],"response_ids":[3,4],
+//	 "loss_mask":[1,0],"values":[0.2,0],"score":1,"status":"finished"}
+//
+// trajectory_id, inv_iter, response_ids and loss_mask are required; all token
+// columns run over response_ids. A row may leave out rewards (all 0 then), and
+// other columns only if it has no trainable token; a column that no row has
+// is absent from the batch.
+//
+// The zero value is ready for use.
+type LineDecoder struct {
+	batch Batch
+	// unnamed are the columns that a row with trainable tokens left out, by
+	// their place in floatColumns: the number of the first such line.
+	unnamed [7]int
+	given   []bool // rows that named rewards
+	row     jsonRow
+}
+
+// jsonRow collects the fields of one line, which may come in any order.
+type jsonRow struct {
+	Row
+	prompt, response []int32
+	mask             []bool
+	floats           [7][]float32
+	seen             fieldSet
+}
+
+// fieldSet is a set of field numbers.
+type fieldSet uint32
+
+func (s *fieldSet) has(field int) bool { return *s>>field&1 == 1 }
+func (s *fieldSet) add(field int)      { *s |= 1 << field }
+
+// The fields, float columns first, in the order of floatColumns.
+const (
+	fieldRewards      = 4
+	fieldTrajectoryID = iota + 6
+	fieldGroupID
+	fieldInvIter
+	fieldPromptIDs
+	fieldResponseIDs
+	fieldLossMask
+	fieldScore
+	fieldStatus
+	fieldBootstrap
+	fieldPolicyVersion
+	fieldCondense
+)
+
+var fieldNumbers = map[string]int{
+	"rollout_log_probs": 0, "old_log_probs": 1, "ref_log_probs": 2, "values": 3, "rewards": fieldRewards, "advantages": 5, "returns": 6,
+	"trajectory_id": fieldTrajectoryID, "group_id": fieldGroupID, "inv_iter": fieldInvIter, "prompt_ids": fieldPromptIDs,
+	"response_ids": fieldResponseIDs, "loss_mask": fieldLossMask, "score": fieldScore, "status": fieldStatus,
+	"bootstrap_value": fieldBootstrap, "policy_version": fieldPolicyVersion, "condense": fieldCondense,
+}
+
+// Line adds the row in line, which is the number-th of the file. Blank lines
+// are none. The error names line and field.
+func (d *LineDecoder) Line(line []byte, number int) error {
+	c := cursor{data: line}
+	if c.peek() == 0 && c.pos == len(line) {
+		return nil
+	}
+	r := &d.row
+	r.reset()
+	if err := r.parse(&c); err != nil {
+		return fmt.Errorf("line %d: %w", number, err)
+	}
+	if err := r.check(); err != nil {
+		return fmt.Errorf("line %d: trajectory %q: %w", number, r.TrajectoryID, err)
+	}
+	d.add(r, number)
+	return nil
+}
+
+// reset forgets the last line but keeps its memory.
+func (r *jsonRow) reset() {
+	r.Row = Row{}
+	r.prompt, r.response, r.mask = r.prompt[:0], r.response[:0], r.mask[:0]
+	for k := range r.floats {
+		r.floats[k] = r.floats[k][:0]
+	}
+	r.seen = 0
+}
+
+// parse reads one object.
+func (r *jsonRow) parse(c *cursor) error {
+	if !c.accept('{') {
+		return c.unexpected("an object")
+	}
+	for first := true; !c.accept('}'); first = false {
+		if !first && !c.accept(',') {
+			return c.unexpected("a comma or }")
+		}
+		key, _, err := c.rawString()
+		if err != nil {
+			return err
+		}
+		name := key[1 : len(key)-1]
+		if !c.accept(':') {
+			return fmt.Errorf("after %s: %w", key, c.unexpected("a colon"))
+		}
+		field, known := fieldNumbers[string(name)]
+		if !known {
+			return fmt.Errorf("unknown field %s", key)
+		}
+		if r.seen.has(field) {
+			return fmt.Errorf("%s comes twice", name)
+		}
+		r.seen.add(field)
+		if err := r.field(c, field); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if c.peek() != 0 || c.pos < len(c.data) {
+		return c.unexpected("nothing after the object")
+	}
+	return nil
+}
+
+// field reads the value of one field.
+func (r *jsonRow) field(c *cursor, field int) (err error) {
+	switch field {
+	case fieldTrajectoryID:
+		r.TrajectoryID, err = c.string()
+	case fieldGroupID:
+		r.GroupID, err = c.string()
+	case fieldStatus:
+		var s string
+		if s, err = c.string(); err == nil {
+			r.Status = trajectory.Status(s)
+			if err = r.Status.Validate(); err == nil {
+				r.Status = intern(r.Status)
+			}
+		}
+	case fieldInvIter:
+		var v int64
+		if v, err = c.integer(); err == nil && (v < 0 || v > math.MaxInt32) {
+			err = fmt.Errorf("%d: want 0 or more", v)
+		}
+		r.InvIter = int(v)
+	case fieldPromptIDs:
+		r.prompt, err = c.ints(r.prompt)
+	case fieldResponseIDs:
+		r.response, err = c.ints(r.response)
+	case fieldLossMask:
+		r.mask, err = c.mask(r.mask)
+	case fieldScore:
+		r.Score, r.HasScore, err = c.optional()
+	case fieldBootstrap:
+		r.BootstrapValue, _, err = c.optional()
+	case fieldPolicyVersion:
+		r.PolicyVersion, err = c.integer()
+	case fieldCondense:
+		if !c.literal("null") {
+			r.Condense, err = c.value()
+		}
+	default:
+		r.floats[field], err = c.floats(r.floats[field])
+	}
+	return err
+}
+
+// optional takes a number or null.
+func (c *cursor) optional() (v float64, given bool, err error) {
+	if c.literal("null") {
+		return 0, false, nil
+	}
+	v, err = c.number(64)
+	return v, true, err
+}
+
+// intern returns the constant in place of a copy of its text.
+func intern(s trajectory.Status) trajectory.Status {
+	for _, known := range [...]trajectory.Status{trajectory.Finished, trajectory.Truncated, trajectory.ContextOverflow, trajectory.Failed, trajectory.Aborted} {
+		if s == known {
+			return known
+		}
+	}
+	return s
+}
+
+// check returns an error if a field is missing or columns disagree.
+func (r *jsonRow) check() error {
+	for _, f := range [...]struct {
+		field int
+		name  string
+	}{{fieldTrajectoryID, "trajectory_id"}, {fieldInvIter, "inv_iter"}, {fieldResponseIDs, "response_ids"}, {fieldLossMask, "loss_mask"}} {
+		if !r.seen.has(f.field) {
+			return fmt.Errorf("%s is missing", f.name)
+		}
+	}
+	if r.TrajectoryID == "" {
+		return errors.New("trajectory_id is empty")
+	}
+	n := len(r.response)
+	if len(r.mask) != n {
+		return fmt.Errorf("loss_mask has %d entries for %d response_ids", len(r.mask), n)
+	}
+	for k, c := range (&Batch{}).floatColumns() {
+		if r.seen.has(k) && len(r.floats[k]) != n {
+			return fmt.Errorf("%s has %d entries for %d response_ids", c.name, len(r.floats[k]), n)
+		}
+	}
+	return nil
+}
+
+// add appends the row to the columns.
+func (d *LineDecoder) add(r *jsonRow, number int) {
+	b := &d.batch
+	if len(b.Rows) == 0 {
+		b.CuSeqLens = append(b.CuSeqLens[:0], 0)
+	}
+	before := len(b.TokenIDs)
+	row := r.Row
+	row.PromptLen = len(r.prompt)
+	if n := len(b.Rows); n > 0 { // rows of a trajectory mostly follow one another: share the text
+		if last := &b.Rows[n-1]; last.TrajectoryID == row.TrajectoryID {
+			row.TrajectoryID = last.TrajectoryID
+		}
+		if last := &b.Rows[n-1]; last.GroupID == row.GroupID {
+			row.GroupID = last.GroupID
+		}
+	}
+	b.Rows = append(b.Rows, row)
+	d.given = append(d.given, r.seen.has(fieldRewards))
+	b.TokenIDs = append(append(b.TokenIDs, r.prompt...), r.response...)
+	after := len(b.TokenIDs)
+	b.CuSeqLens = append(b.CuSeqLens, int64(after))
+	b.LossMask = append(append(b.LossMask, make([]bool, len(r.prompt))...), r.mask...)
+	trainable := slices.Contains(r.mask, true)
+	for k, c := range b.floatColumns() {
+		switch {
+		case r.seen.has(k):
+			if *c.data == nil {
+				*c.data = make([]float32, before, cap(b.TokenIDs))
+			}
+			*c.data = append(append(*c.data, make([]float32, len(r.prompt))...), r.floats[k]...)
+			continue
+		case trainable && k != fieldRewards && d.unnamed[k] == 0:
+			d.unnamed[k] = number
+		}
+		if *c.data != nil {
+			*c.data = append(*c.data, make([]float32, after-before)...)
+		}
+	}
+}
+
+// Rows returns the number of rows so far.
+func (d *LineDecoder) Rows() int { return len(d.batch.Rows) }
+
+// Append moves the rows of other, whose lines come after those of d, to the
+// end of d.
+func (d *LineDecoder) Append(other *LineDecoder) {
+	a, b := &d.batch, &other.batch
+	if len(b.Rows) == 0 {
+		return
+	}
+	mine, theirs := a.floatColumns(), b.floatColumns()
+	for k := range mine { // a column of either is a column of both
+		if *mine[k].data == nil && *theirs[k].data != nil {
+			*mine[k].data = make([]float32, len(a.TokenIDs))
+		}
+		if *mine[k].data != nil && *theirs[k].data == nil {
+			*theirs[k].data = make([]float32, len(b.TokenIDs))
+		}
+		if d.unnamed[k] == 0 {
+			d.unnamed[k] = other.unnamed[k]
+		}
+	}
+	d.given = append(d.given, other.given...)
+	if err := a.Append(b); err != nil {
+		panic(err) // the columns are the same by now
+	}
+}
+
+// Batch returns the rows as a batch that has passed Validate. The decoder must
+// not be used afterwards.
+func (d *LineDecoder) Batch() (*Batch, error) {
+	b := &d.batch
+	if len(b.Rows) == 0 {
+		return nil, errors.New("no rows")
+	}
+	if err := d.Missing(); err != nil {
+		return nil, err
+	}
+	trajectories, err := b.Trajectories()
+	if err != nil {
+		return nil, err
+	}
+	if b.Rewards != nil {
+		d.placeScores(trajectories)
+	}
+	return b, nil
+}
+
+// Missing returns an error that names a column which some row has and a row
+// with trainable tokens has not, with that row's line.
+func (d *LineDecoder) Missing() error {
+	for k, c := range d.batch.floatColumns() {
+		if *c.data != nil && d.unnamed[k] != 0 {
+			return fmt.Errorf("line %d: %s is missing, and other rows have it", d.unnamed[k], c.name)
+		}
+	}
+	return nil
+}
+
+// placeScores gives the trajectories without rewards their score as a reward:
+// the column is there because others have rewards.
+func (d *LineDecoder) placeScores(trajectories []Trajectory) {
+	for _, t := range trajectories {
+		given := !t.HasScore
+		for _, i := range t.Rows {
+			given = given || d.given[i]
+		}
+		if last := d.batch.lastTrainable(t); !given && last >= 0 {
+			d.batch.Rewards[last] = float32(t.Score)
+		}
+	}
+}
+
+// ReadJSONLines reads a whole file of JSON Lines. The error names the line.
+func ReadJSONLines(r io.Reader) (*Batch, error) {
+	var d LineDecoder
+	lines := NewLineReader(r)
+	for {
+		line, number, err := lines.Next()
+		if errors.Is(err, io.EOF) {
+			return d.Batch()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Line(line, number); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// LineReader splits a stream into lines of any length.
+type LineReader struct {
+	r      *bufio.Reader
+	long   []byte
+	number int
+}
+
+// NewLineReader returns a reader of the lines of r.
+func NewLineReader(r io.Reader) *LineReader { return &LineReader{r: bufio.NewReaderSize(r, 1<<16)} }
+
+// Next returns the next line, without its newline, and its number, from 1, and
+// io.EOF after the last.
+// The line is valid until the next call.
+func (l *LineReader) Next() (line []byte, number int, err error) {
+	l.long = l.long[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		switch {
+		case err == nil || errors.Is(err, io.EOF) && len(part)+len(l.long) > 0:
+			l.number++
+			if len(l.long) > 0 {
+				l.long = append(l.long, part...)
+				part = l.long
+			}
+			return bytes.TrimSuffix(part, []byte("\n")), l.number, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			l.long = append(l.long, part...)
+		default:
+			return nil, 0, err
+		}
+	}
+}

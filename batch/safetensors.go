@@ -1,0 +1,343 @@
+package batch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/infinirl/infinirl/safetensors"
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// Layout is a way to lay a batch out in a safetensors file.
+type Layout string
+
+const (
+	// Plain has every token column in full: any language maps it as it is.
+	Plain Layout = "plain"
+	// Packed has the spans of trainable tokens in place of the loss mask and
+	// float columns over those tokens only, about half the size. What float
+	// columns hold at other tokens is lost, except finite rewards: nothing
+	// else there has an effect.
+	Packed Layout = "packed"
+)
+
+// Names of metadata entries, and what format and version say.
+const (
+	metaFormat, formatName   = "format", "infinirl.batch"
+	metaVersion, formatFirst = "version", "1"
+	metaLayout               = "layout"
+	metaTrajectoryIDs        = "trajectory_ids" // JSON arrays of strings,
+	metaGroupIDs             = "group_ids"      // indexed by the row columns
+	metaStatuses             = "statuses"       // of the like names
+)
+
+// WriteSafetensors writes the batch, which must pass Validate, as a
+// safetensors file. R rows, N tokens, M of them trainable in S spans:
+//
+//	cu_seqlens        I64 [R+1]  row i is tokens [cu_seqlens[i], cu_seqlens[i+1])
+//	trajectory        I32 [R]    index into metadata trajectory_ids
+//	group             I32 [R]    index into metadata group_ids (optional)
+//	status            U8  [R]    index into metadata statuses (optional)
+//	inv_iter          I32 [R]
+//	prompt_len        I32 [R]    (optional: 0)
+//	score             F64 [R]    NaN: none (optional)
+//	bootstrap_value   F64 [R]    (optional: 0)
+//	policy_version    I64 [R]    (optional: 0)
+//	condense_offsets  I64 [R+1]  record i is bytes [o[i], o[i+1]) of condense (optional)
+//	condense          U8  [...]  JSON
+//	token_ids         I32 [N]
+//	plain:   loss_mask BOOL [N]; values, rewards, rollout_log_probs, … F32 [N], those that are there
+//	packed:  spans I64 [S, 2]: [start, end) of each run of trainable tokens; values, … F32 [M]
+//	         masked_rewards F32 [K] and masked_reward_index I64 [K]: rewards at other tokens (optional)
+//
+// The same batch gives the same bytes.
+func (b *Batch) WriteSafetensors(w io.Writer, layout Layout) error {
+	if len(b.Rows) == 0 {
+		return errors.New("batch: no rows")
+	}
+	metadata := map[string]string{metaFormat: formatName, metaVersion: formatFirst, metaLayout: string(layout)}
+	tensors := append(b.rowTensors(metadata), tensor("token_ids", b.TokenIDs))
+	switch layout {
+	case Plain:
+		for _, c := range b.floatColumns() {
+			if *c.data != nil {
+				tensors = append(tensors, tensor(c.name, *c.data))
+			}
+		}
+		tensors = append(tensors, tensor("loss_mask", b.LossMask))
+	case Packed:
+		tensors = append(tensors, b.packedTensors()...)
+	default:
+		return fmt.Errorf("layout %q: want %s or %s", layout, Plain, Packed)
+	}
+	return safetensors.Write(w, tensors, metadata)
+}
+
+// rowTensors are the row columns; their strings go to the metadata.
+func (b *Batch) rowTensors(metadata map[string]string) []safetensors.Tensor {
+	n := len(b.Rows)
+	trajectories, groups, statuses := newTable[int32](n), newTable[int32](n), newTable[uint8](n)
+	invIter, promptLen := make([]int32, n), make([]int32, n)
+	score, bootstrap, version := make([]float64, n), make([]float64, n), make([]int64, n)
+	offsets, condense := make([]int64, n+1), []byte{}
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		trajectories.add(r.TrajectoryID)
+		groups.add(r.GroupID)
+		statuses.add(string(r.Status))
+		invIter[i], promptLen[i] = int32(r.InvIter), int32(r.PromptLen)
+		bootstrap[i], version[i], score[i] = r.BootstrapValue, r.PolicyVersion, math.NaN()
+		if r.HasScore {
+			score[i] = r.Score
+		}
+		condense = append(condense, r.Condense...)
+		offsets[i+1] = int64(len(condense))
+	}
+	metadata[metaTrajectoryIDs] = trajectories.names()
+	tensors := []safetensors.Tensor{tensor("cu_seqlens", b.CuSeqLens), tensor("trajectory", trajectories.index), tensor("inv_iter", invIter)}
+	add := func(needed bool, t ...safetensors.Tensor) {
+		if needed {
+			tensors = append(tensors, t...)
+		}
+	}
+	if groups.list[0] != "" || len(groups.list) > 1 {
+		metadata[metaGroupIDs] = groups.names()
+		add(true, tensor("group", groups.index))
+	}
+	if statuses.list[0] != "" || len(statuses.list) > 1 {
+		metadata[metaStatuses] = statuses.names()
+		add(true, tensor("status", statuses.index))
+	}
+	add(slices.ContainsFunc(promptLen, func(x int32) bool { return x != 0 }), tensor("prompt_len", promptLen))
+	add(slices.ContainsFunc(score, func(x float64) bool { return x == x }), tensor("score", score))
+	add(slices.ContainsFunc(bootstrap, func(x float64) bool { return x != 0 }), tensor("bootstrap_value", bootstrap))
+	add(slices.ContainsFunc(version, func(x int64) bool { return x != 0 }), tensor("policy_version", version))
+	add(len(condense) > 0, tensor("condense_offsets", offsets), tensor("condense", condense))
+	return tensors
+}
+
+// table turns a column of strings into numbers and a list of distinct strings.
+type table[T uint8 | int32] struct {
+	index  []T
+	list   []string
+	number map[string]T
+}
+
+func newTable[T uint8 | int32](n int) *table[T] {
+	return &table[T]{index: make([]T, 0, n), number: map[string]T{}}
+}
+
+func (t *table[T]) add(s string) {
+	if n := len(t.index); n > 0 && t.list[t.index[n-1]] == s { // mostly the same as before
+		t.index = append(t.index, t.index[n-1])
+		return
+	}
+	k, seen := t.number[s]
+	if !seen {
+		k = T(len(t.list))
+		t.number[s] = k
+		t.list = append(t.list, s)
+	}
+	t.index = append(t.index, k)
+}
+
+func (t *table[T]) names() string {
+	text, err := json.Marshal(t.list)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}
+
+// ReadSafetensors reads a file that WriteSafetensors, or any other program, has
+// written, and validates the batch. The error names the tensor and the place.
+func ReadSafetensors(r io.Reader) (*Batch, error) {
+	file, err := safetensors.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	return fromFile(file)
+}
+
+// ParseSafetensors is ReadSafetensors on a file in memory, for example a
+// mapped one. The token columns of a plain file alias data where it is
+// aligned, so that reading costs next to nothing; data must not change.
+func ParseSafetensors(data []byte) (*Batch, error) {
+	file, err := safetensors.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return fromFile(file)
+}
+
+func fromFile(f *safetensors.File) (*Batch, error) {
+	if got := f.Metadata[metaFormat]; got != formatName {
+		return nil, fmt.Errorf("metadata %s: %q: want %q", metaFormat, got, formatName)
+	}
+	if got := f.Metadata[metaVersion]; got != formatFirst {
+		return nil, fmt.Errorf("metadata %s: %q: want %q", metaVersion, got, formatFirst)
+	}
+	r := &tensorReader{file: f, used: map[string]bool{}}
+	b := &Batch{}
+	r.rows(b)
+	b.TokenIDs = column[int32](r, "token_ids", -1)
+	switch layout := Layout(f.Metadata[metaLayout]); layout {
+	case Plain:
+		r.plain(b)
+	case Packed:
+		r.packed(b)
+	default:
+		return nil, fmt.Errorf("metadata %s: %q: want %s or %s", metaLayout, layout, Plain, Packed)
+	}
+	for _, t := range f.Tensors {
+		if r.err == nil && !r.used[t.Name] {
+			r.err = fmt.Errorf("unknown tensor %q", t.Name)
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return b, b.Validate()
+}
+
+// tensorReader takes tensors from a file until the first error.
+type tensorReader struct {
+	file *safetensors.File
+	used map[string]bool
+	err  error
+}
+
+func (r *tensorReader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+// optional takes a one-dimensional tensor of n entries (−1: any number), nil
+// if the file has none.
+func optional[T safetensors.Element](r *tensorReader, name string, n int) []T {
+	t, err := r.file.Tensor(name)
+	if err != nil || r.err != nil {
+		return nil
+	}
+	r.used[name] = true
+	if len(t.Shape) != 1 || n >= 0 && t.Shape[0] != n {
+		r.fail("tensor %q: shape %v: want [%s]", name, t.Shape, length(n))
+		return nil
+	}
+	x, err := view[T](t)
+	if err != nil {
+		r.fail("%w", err)
+	}
+	return x
+}
+
+func length(n int) string {
+	if n < 0 {
+		return "n"
+	}
+	return fmt.Sprint(n)
+}
+
+// column is optional for a tensor that must be there.
+func column[T safetensors.Element](r *tensorReader, name string, n int) []T {
+	x := optional[T](r, name, n)
+	if r.err == nil && !r.used[name] {
+		r.fail("tensor %q is missing", name)
+	}
+	return x
+}
+
+// rows reads the row columns.
+func (r *tensorReader) rows(b *Batch) {
+	invIter := column[int32](r, "inv_iter", -1)
+	n := len(invIter)
+	if n == 0 {
+		r.fail("no rows")
+		return
+	}
+	b.CuSeqLens = column[int64](r, "cu_seqlens", n+1)
+	promptLen := optional[int32](r, "prompt_len", n)
+	score, bootstrap := optional[float64](r, "score", n), optional[float64](r, "bootstrap_value", n)
+	version := optional[int64](r, "policy_version", n)
+	trajectoryID := names(r, column[int32](r, "trajectory", n), metaTrajectoryIDs)
+	groupID := names(r, optional[int32](r, "group", n), metaGroupIDs)
+	status := names(r, optional[uint8](r, "status", n), metaStatuses)
+	offsets := optional[int64](r, "condense_offsets", n+1)
+	condense := optional[uint8](r, "condense", -1)
+	if r.err != nil {
+		return
+	}
+	b.Rows = make([]Row, n)
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		row.TrajectoryID, row.InvIter = trajectoryID(i), int(invIter[i])
+		if groupID != nil {
+			row.GroupID = groupID(i)
+		}
+		if status != nil {
+			row.Status = trajectory.Status(status(i))
+		}
+		if promptLen != nil {
+			row.PromptLen = int(promptLen[i])
+		}
+		if score != nil && score[i] == score[i] {
+			row.Score, row.HasScore = score[i], true
+		}
+		if bootstrap != nil {
+			row.BootstrapValue = bootstrap[i]
+		}
+		if version != nil {
+			row.PolicyVersion = version[i]
+		}
+		if offsets != nil {
+			from, to := offsets[i], offsets[i+1]
+			if from < 0 || to < from || to > int64(len(condense)) {
+				r.fail("tensor \"condense_offsets\": entry %d: [%d, %d) of %d bytes", i, from, to, len(condense))
+				return
+			}
+			if record := condense[from:to]; len(record) > 0 {
+				if !json.Valid(record) {
+					r.fail("tensor \"condense\": row %d: not JSON", i)
+					return
+				}
+				row.Condense = record
+			}
+		}
+	}
+	if offsets == nil && condense != nil {
+		r.fail("tensor \"condense_offsets\" is missing")
+	}
+}
+
+// names looks the numbers of a row column up in a list in the metadata.
+func names[T uint8 | int32](r *tensorReader, index []T, list string) func(row int) string {
+	if index == nil || r.err != nil {
+		return nil
+	}
+	var text []string
+	if err := json.Unmarshal([]byte(r.file.Metadata[list]), &text); err != nil {
+		r.fail("metadata %s: want a JSON array of strings: %w", list, err)
+		return nil
+	}
+	for i, k := range index {
+		if k := int(k); k < 0 || k >= len(text) {
+			r.fail("row %d: number %d of %d in metadata %s", i, k, len(text), list)
+			return nil
+		}
+	}
+	return func(row int) string { return text[index[row]] }
+}
+
+// plain reads full token columns.
+func (r *tensorReader) plain(b *Batch) {
+	n := len(b.TokenIDs)
+	b.LossMask = column[bool](r, "loss_mask", n)
+	for _, c := range b.floatColumns() {
+		*c.data = optional[float32](r, c.name, n)
+	}
+}
