@@ -269,3 +269,29 @@ func TestResume(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the bytes, Unmarshal gives an error or a model that gives them back.
+func FuzzUnmarshal(f *testing.F) {
+	m, err := NewCritic(Config{VocabSize: 2, HiddenSize: 2, IntermediateSize: 1, NumHiddenLayers: 1, NumAttentionHeads: 1}, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := m.Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Unmarshal(data)
+		if err != nil {
+			return
+		}
+		again, err := m.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Unmarshal(again); err != nil || got.Config() != m.Config() || !slices.Equal(got.params, m.params) {
+			t.Fatalf("%+v became %+v, %v", m.Config(), got, err)
+		}
+	})
+}

@@ -15,7 +15,7 @@ import (
 // Options are the settings of a [Sampler].
 type Options struct {
 	Threads       int   // goroutines that run the model; 0: those of the model
-	MaxBatch      int   // sequences in flight at once, over all threads; 0: 256
+	MaxBatch      int   // sequences in flight at once, rounded up to a multiple of Threads; 0: 256
 	PrefillTokens int   // prompt tokens that a thread takes into one step; 0: 512
 	CacheBytes    int64 // limit of the key-value caches, exceeded only by a sequence that runs alone; 0: 1 GiB
 	Version       int64 // the first PolicyVersion
