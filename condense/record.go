@@ -44,6 +44,10 @@ type Record struct {
 	// TokensBefore and TokensAfter are the sizes of the window, without reserve.
 	TokensBefore int `json:"tokens_before"`
 	TokensAfter  int `json:"tokens_after"`
+	// Lengths are the token counts of the messages that the log got since the record
+	// before, the last of them message Messages-1. Who keeps the log fills them in:
+	// with them the segments of a trajectory hold its log.
+	Lengths []int `json:"lengths,omitempty"`
 }
 
 // KindSummary is the kind of the record of a window that asks for a summary.
@@ -205,6 +209,9 @@ func (r Record) Validate() error {
 	}
 	if r.Messages < 0 {
 		return fmt.Errorf("condense record: messages: %d, want at least 0", r.Messages)
+	}
+	if len(r.Lengths) > r.Messages || slices.ContainsFunc(r.Lengths, func(n int) bool { return n < 0 }) {
+		return fmt.Errorf("condense record: lengths: %d of %d messages, want at least 0 tokens each", len(r.Lengths), r.Messages)
 	}
 	end := -1
 	for _, k := range r.Keep {

@@ -244,6 +244,13 @@ func (r *Recorder) unanswered() bool {
 
 // open starts a segment.
 func (r *Recorder) open(record condense.Record) {
+	first := 0
+	if n := len(r.t.Segments); n > 0 {
+		first = r.t.Segments[n-1].Record.Messages
+	}
+	for _, e := range r.t.Entries[first:] {
+		record.Lengths = append(record.Lengths, len(e.IDs))
+	}
 	untrained := record.Kind == condense.KindSummary && !r.summary.config.TrainSummary
 	r.t.Segments = append(r.t.Segments, Segment{Record: record, Start: r.t.Len(), Untrained: untrained})
 }
