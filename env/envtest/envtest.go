@@ -125,19 +125,15 @@ func reset(t *testing.T, suite env.Suite) {
 	if len(first.Tools) == 0 || first.Done || first.Reward != 0 {
 		t.Errorf("reset observes %+v, want tools, no reward and no end", first)
 	}
-	second, err := e.Reset(ctx, suite.Task(env.Eval, 1))
+	if _, err := e.Reset(ctx, suite.Task(env.Eval, 1)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := e.Reset(ctx, suite.Task(env.Eval, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	third, err := e.Reset(ctx, suite.Task(env.Eval, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(first, third) {
-		t.Error("the same task does not begin the same when it is reset to again")
-	}
-	if reflect.DeepEqual(first, second) {
-		t.Log("the first two held-out tasks read the same")
+	if !reflect.DeepEqual(first, again) {
+		t.Error("the same task does not begin the same after another one")
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("close: %v", err)

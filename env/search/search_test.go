@@ -394,7 +394,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-func TestDrillStatistics(t *testing.T) {
+func TestDrillsAreShortAndDense(t *testing.T) {
 	t.Parallel()
 	suite := NewSuite()
 	for level := range suite.Levels() {
@@ -411,11 +411,13 @@ func TestDrillStatistics(t *testing.T) {
 			}
 		}
 		t.Logf("level %d: %d tokens, at most %d, %d to be learnt", level, tokens/n, longest, learnt/n)
+		if longest > 280 || learnt*10 < tokens {
+			t.Errorf("level %d: at most %d tokens, %d of %d to be learnt; want at most 280 and a tenth", level, longest, learnt, tokens)
+		}
 	}
 }
 
-// What is to be learnt in a drill follows from what stands before it, and the
-// choice of the bearer is independent of the question.
+// Wherever a drill chooses a bearer, the choice is independent of the question.
 func TestDrillsDoNotTellTheBearer(t *testing.T) {
 	t.Parallel()
 	suite := NewSuite()
