@@ -1,6 +1,9 @@
 package bpe
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // model holds the vocabulary and the merges.
 type model struct {
@@ -9,11 +12,12 @@ type model struct {
 	whole map[string]int32 // pieces that are one token, so that they need no merging
 	pairs pairTable
 
-	single   [256]int32   // id of a byte's token, or -1
-	fallback [256][]int32 // of a byte without a token: the ids that stand for it
-	complete bool         // every byte has a token
-	unknown  int32        // stands for a byte without token and fallback, or -1: such a byte is dropped
-	fuse     bool         // a run of unknown bytes is one unknown token
+	single   [256]int32     // id of a byte's token, or -1
+	fallback [256][]int32   // of a byte without a token: the ids that stand for it
+	complete bool           // every byte has a token
+	meets    [256][256]bool // of two bytes: some merge puts the first before the second
+	unknown  int32          // stands for a byte without token and fallback, or -1: such a byte is dropped
+	fuse     bool           // a run of unknown bytes is one unknown token
 }
 
 // appendPiece appends the ids of one piece: what is left when, as long as any two
@@ -26,20 +30,43 @@ func (m *model) appendPiece(ids []int32, piece string) []int32 {
 	return m.appendMerged(ids, piece)
 }
 
-// shortPiece is the length from which a heap finds the next merge faster than a
-// scan over all pairs: scans take time quadratic in the length.
-const shortPiece = 96
+// shortPiece is the number of tokens up to which scanning for the next merge, in
+// quadratic time, is faster than keeping the merges in a queue.
+const shortPiece = 256
 
+// appendMerged does the merging. A long piece is cut first where no merge can
+// cross, so that most turn out short.
 func (m *model) appendMerged(ids []int32, piece string) []int32 {
-	start := len(ids)
-	ids = m.appendBytes(ids, piece)
-	var n int
-	if symbols := ids[start:]; len(symbols) <= shortPiece {
-		n = m.mergeShort(symbols)
-	} else {
-		n = m.mergeLong(symbols)
+	for len(piece) > 0 {
+		end := len(piece)
+		if end > shortPiece {
+			end = m.unmergeable(piece)
+		}
+		start := len(ids)
+		ids = m.appendBytes(ids, piece[:end])
+		var n int
+		if symbols := ids[start:]; len(symbols) <= shortPiece {
+			n = m.mergeShort(symbols)
+		} else {
+			n = m.mergeLong(symbols)
+		}
+		ids = ids[:start+n]
+		piece = piece[end:]
 	}
-	return ids[:start+n]
+	return ids
+}
+
+// unmergeable returns the first place in piece, after its first byte, that no merge can cross.
+func (m *model) unmergeable(piece string) int {
+	if !m.complete {
+		return len(piece)
+	}
+	for i := 1; i < len(piece); i++ {
+		if !m.meets[piece[i-1]][piece[i]] {
+			return i
+		}
+	}
+	return len(piece)
 }
 
 // appendBytes appends the tokens of the single bytes of piece.
@@ -110,37 +137,48 @@ func (m *model) mergeShort(symbols []int32) int {
 	return n
 }
 
-// mergeLong does the same in time n log n: symbols are a linked list, and the
-// pairs that can merge wait in a heap.
+// mergeLong does the same in time n log n at most: symbols are a linked list, and
+// the pairs that can merge wait in a queue.
 func (m *model) mergeLong(symbols []int32) int {
 	n := len(symbols)
 	next := make([]int32, n) // next[i]: the symbol after i, n after the last; 0 when i is merged away
-	prev := make([]int32, n)
-	var queue mergeQueue
+	prev := make([]int32, n) // -1 before the first
+	queue := mergeQueue{last: make(map[uint32]int32), list: make([]waiting, 0, n), free: -1}
 	for i := range symbols {
 		next[i], prev[i] = int32(i+1), int32(i-1)
 		if i+1 < n {
 			queue.push(m.pairs.get(symbols[i], symbols[i+1]), int32(i))
 		}
 	}
-	for len(queue) > 0 {
-		rank, i := queue.pop()
-		j := next[i]
-		if j == 0 || int(j) == n {
-			continue // merged away, or the last one by now
-		}
-		merge := m.pairs.get(symbols[i], symbols[j])
-		if merge == noMerge || merge>>32 != rank {
-			continue // the pair has changed since it was queued
-		}
-		symbols[i] = int32(uint32(merge))
-		next[i], next[j] = next[j], 0
-		if k := next[i]; int(k) < n {
-			prev[k] = i
-			queue.push(m.pairs.get(symbols[i], symbols[k]), i)
-		}
-		if k := prev[i]; k >= 0 {
-			queue.push(m.pairs.get(symbols[k], symbols[i]), k)
+	var positions []int32
+	for len(queue.ranks) > 0 {
+		var rank uint32
+		rank, positions = queue.pop(positions[:0])
+		for at, i := range positions {
+			if len(queue.ranks) > 0 && queue.ranks[0] < rank {
+				// Only in a list of merges where a token is used before it is made.
+				for _, i := range positions[at:] {
+					queue.push(uint64(rank)<<32, i)
+				}
+				break
+			}
+			j := next[i]
+			if j == 0 || int(j) == n {
+				continue // merged away, or the last one by now
+			}
+			merge := m.pairs.get(symbols[i], symbols[j])
+			if merge == noMerge || uint32(merge>>32) != rank {
+				continue // the pair has changed since it was queued
+			}
+			symbols[i] = int32(uint32(merge))
+			next[i], next[j] = next[j], 0
+			if k := next[i]; int(k) < n {
+				prev[k] = i
+				queue.push(m.pairs.get(symbols[i], symbols[k]), i)
+			}
+			if k := prev[i]; k >= 0 {
+				queue.push(m.pairs.get(symbols[k], symbols[i]), k)
+			}
 		}
 	}
 	kept := 0
@@ -151,50 +189,87 @@ func (m *model) mergeLong(symbols []int32) int {
 	return kept
 }
 
-// mergeQueue is a binary heap of waiting merges, rank<<32 | position of the left
-// symbol, smallest first.
-type mergeQueue []uint64
+// mergeQueue holds the positions at which a merge waits, in a list for each rank,
+// and the ranks that have a list in a binary heap. There are few ranks even in the
+// longest text, so that the heap stays small.
+type mergeQueue struct {
+	ranks []uint32
+	last  map[uint32]int32 // rank to the last entry of its list
+	list  []waiting        // the entries of all lists
+	free  int32            // the last entry of the list of those to use again
+}
+
+// waiting is an entry of a list: the position of the left symbol of a pair, and
+// the entry before, -1 in the first.
+type waiting struct{ position, before int32 }
 
 func (q *mergeQueue) push(merge uint64, position int32) {
 	if merge == noMerge {
 		return
 	}
-	entry := merge>>32<<32 | uint64(position)
-	*q = append(*q, entry)
-	heap := *q
+	rank := uint32(merge >> 32)
+	before, ok := q.last[rank]
+	if !ok {
+		before = -1
+		q.pushRank(rank)
+	}
+	entry := q.free
+	if entry >= 0 {
+		q.free = q.list[entry].before
+	} else {
+		entry = int32(len(q.list))
+		q.list = append(q.list, waiting{})
+	}
+	q.list[entry] = waiting{position, before}
+	q.last[rank] = entry
+}
+
+// pop removes the smallest rank and appends its positions in order.
+func (q *mergeQueue) pop(positions []int32) (uint32, []int32) {
+	rank := q.popRank()
+	for entry := q.last[rank]; entry >= 0; {
+		before := q.list[entry].before
+		positions = append(positions, q.list[entry].position)
+		q.list[entry].before, q.free = q.free, entry
+		entry = before
+	}
+	delete(q.last, rank)
+	slices.Reverse(positions)
+	slices.Sort(positions)
+	return rank, positions
+}
+
+func (q *mergeQueue) pushRank(rank uint32) {
+	heap := append(q.ranks, rank)
+	q.ranks = heap
 	i := len(heap) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if heap[parent] <= entry {
-			break
-		}
+	for parent := (i - 1) / 2; i > 0 && heap[parent] > rank; parent = (i - 1) / 2 {
 		heap[i] = heap[parent]
 		i = parent
 	}
-	heap[i] = entry
+	heap[i] = rank
 }
 
-func (q *mergeQueue) pop() (rank uint64, position int32) {
-	heap := *q
-	first, last := heap[0], heap[len(heap)-1]
-	heap = heap[:len(heap)-1]
-	*q = heap
+func (q *mergeQueue) popRank() uint32 {
+	first, moved := q.ranks[0], q.ranks[len(q.ranks)-1]
+	heap := q.ranks[:len(q.ranks)-1]
+	q.ranks = heap
 	i := 0
 	for 2*i+1 < len(heap) {
 		child := 2*i + 1
 		if child+1 < len(heap) && heap[child+1] < heap[child] {
 			child++
 		}
-		if heap[child] >= last {
+		if heap[child] >= moved {
 			break
 		}
 		heap[i] = heap[child]
 		i = child
 	}
 	if len(heap) > 0 {
-		heap[i] = last
+		heap[i] = moved
 	}
-	return first >> 32, int32(uint32(first))
+	return first
 }
 
 // pairTable maps a pair of tokens to its merge. It is a hash table with linear

@@ -471,6 +471,9 @@ func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int3
 			ids[k] = id
 		}
 		m.pairs.put(ids[0], ids[1], rank<<32|uint64(ids[2]))
+		if left, right := m.text[ids[0]], m.text[ids[1]]; left != "" && right != "" {
+			m.meets[left[len(left)-1]][right[0]] = true
+		}
 		rank++
 	}
 	return nil

@@ -1,0 +1,268 @@
+"""Writes what Hugging Face's tokenizers say: the cases that compare checks this project's tokenizer against.
+
+usage: reference.py cases NAME TOKENIZER_JSON OUT.jsonl
+       reference.py variants FIXTURE_JSON OUT_FOLDER
+       reference.py corpus OUT_FOLDER
+       reference.py speed NAME TOKENIZER_JSON CORPUS...
+"""
+
+import ast
+import base64
+import json
+import os
+import pathlib
+import pydoc_data.topics
+import random
+import sys
+import sysconfig
+import time
+import unicodedata
+
+import tokenizers
+
+EACH = 2000  # strings of each category
+
+ISOLATED = {"type": "Split", "behavior": "Isolated", "invert": False}
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+GPT2 = dict(BYTE_LEVEL, use_regex=True)
+
+SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and not 0x1C <= ord(c) <= 0x1F] + ["\u200b", "\u180e", "\ufeff"]
+SCRIPTS = [
+    (0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x530, 0x58F), (0x590, 0x5FF),
+    (0x600, 0x6FF), (0x900, 0x97F), (0x980, 0x9FF), (0xB80, 0xBFF), (0xE00, 0xE7F), (0xF00, 0xFFF), (0x10A0, 0x10FF),
+    (0x1100, 0x11FF), (0x1200, 0x137F), (0x1780, 0x17FF), (0x1E00, 0x1EFF), (0x1F00, 0x1FFF), (0x3040, 0x30FF),
+    (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x10400, 0x1044F), (0x1D400, 0x1D7FF), (0x20000, 0x2A6DF),
+]
+MARKS = [c for c in map(chr, range(0x20000)) if unicodedata.category(c).startswith("M")]
+DIGITS = [c for c in map(chr, range(0x20000)) if unicodedata.category(c).startswith("N")]
+EMOJI = (
+    [chr(c) for c in range(0x1F300, 0x1F650)] + [chr(c) for c in range(0x1F900, 0x1FA00)] + [chr(c) for c in range(0x2600, 0x27C0)]
+    + ["\u200d", "\ufe0f", "\u20e3"] + [chr(c) for c in range(0x1F3FB, 0x1F400)] + [chr(c) for c in range(0x1F1E6, 0x1F200)]
+)
+COMPOSED = [c for c in map(chr, range(0x30000)) if unicodedata.normalize("NFD", c) != c]
+ANY = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+def sources():
+    """Python's own library: code."""
+    folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    return [p.read_text("utf-8", "replace") for p in sorted(folder.glob("*.py")) + sorted(folder.glob("*/*.py")) if "packages" not in str(p) and "test" not in str(p)]
+
+
+def prose():
+    """Python's own manual: English."""
+    strings = [n.value for source in sources() for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return list(pydoc_data.topics.topics.values()) + [s for s in strings if len(s) > 300 and " the " in s]
+
+
+def strings(added):
+    """Yields (category, bytes)."""
+    r = random.Random(20250)
+    code, english = "\n".join(sources()), "\n".join(prose())
+
+    def cut(text):
+        at, n = r.randrange(len(text)), r.choice([1, 5, 20, 100, 400])
+        return text[at : at + r.randint(1, n)]
+
+    def word():
+        low, high = r.choice(SCRIPTS)
+        return "".join(chr(r.randint(low, high)) for _ in range(r.randint(1, 12)))
+
+    def mixed():
+        return "".join(word() + r.choice(["", " ", ", ", "-", "'s ", "\n", "12"]) for _ in range(r.randint(1, 12)))
+
+    def whitespace():
+        return "".join(
+            r.choice([" ", "\n", "\t", "\r\n", r.choice(SPACES)]) * r.choice([1, 1, 2, 3, 8, 40]) + r.choice(["", "", "a", "if", ".", "7", "é"])
+            for _ in range(r.randint(1, 12))
+        )
+
+    def emoji():
+        return "".join(r.choice([r.choice(EMOJI), r.choice(EMOJI), "ok", " ", "!"]) for _ in range(r.randint(1, 20)))
+
+    def combining():
+        kind = r.randrange(4)
+        if kind == 0:
+            return "".join(r.choice("aeoAO가각\u09c7いσ ") + "".join(r.choice(MARKS) for _ in range(r.choice([0, 1, 2, 3, 45]))) for _ in range(8))
+        if kind == 1:
+            return unicodedata.normalize("NFD", "".join(r.choice(COMPOSED) for _ in range(r.randint(1, 20))))
+        if kind == 2:
+            return "".join(r.choice(COMPOSED) + r.choice(MARKS + ["x"]) for _ in range(r.randint(1, 20)))
+        return unicodedata.normalize(r.choice(["NFD", "NFKD"]), mixed())
+
+    def invalid():
+        kind = r.randrange(3)
+        if kind == 0:
+            return bytes(r.randrange(256) for _ in range(r.randint(1, 60)))
+        if kind == 1:
+            data = bytearray(mixed().encode())
+            for _ in range(r.randint(1, 5)):
+                data[r.randrange(len(data))] = r.choice([0x80, 0xBF, 0xC0, 0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF8, 0xFF])
+            return bytes(data)
+        data = mixed().encode()
+        return data[r.randrange(len(data)) :][: r.randint(1, 9)] + cut(english).encode() + data[: r.randint(1, 9)]
+
+    def special():
+        parts = []
+        for _ in range(r.randint(1, 8)):
+            token = r.choice(added)
+            parts.append(r.choice([token, token, token[: r.randint(1, len(token))], token[r.randrange(len(token)) :], cut(english), " ", "\n", "  x ", "<|", "é", "e\u0301", "_"]))
+        return "".join(parts)
+
+    def digits():
+        return "".join(r.choice(["".join(r.choice("0123456789") for _ in range(r.choice([1, 3, 10, 200]))), r.choice(DIGITS) * r.randint(1, 5), ".", " ", "e", ",", "x"]) for _ in range(r.randint(1, 10)))
+
+    def contraction():
+        return "".join(r.choice(["I", "we ", "'", "’", "'", "s", "S", "ſ", "t", "T", "re", "rE", "vE", "m", "ll", "lL", "LL", "d", "D", "K", " ", "\u0130"]) for _ in range(r.randint(2, 12)))
+
+    def ascii():
+        return "".join(chr(r.randrange(128)) for _ in range(r.randint(1, 60)))
+
+    def unicode():
+        return "".join(chr(r.choice(ANY)) if r.random() < 0.8 else r.choice(" a'1\n") for _ in range(r.randint(1, 30)))
+
+    def long():
+        alphabet = r.choice(["a", "ab", "abcdefghijklmnopqrstuvwxyz", "ABCdefgh", "中文字符的一是在不了", "=-_", " ", " \n", "αβγδабвгд", "éèàü"])
+        return "".join(r.choice(alphabet) for _ in range(r.choice([50, 100, 150, 500]))) + r.choice(["", " end", "\n"])
+
+    yield "empty", b""
+    for category, make in {
+        "code": lambda: cut(code), "English": lambda: cut(english), "emoji": emoji, "white space": whitespace,
+        "mixed scripts": mixed, "combining marks": combining, "invalid UTF-8": invalid, "special tokens": special,
+        "digits": digits, "contractions": contraction, "ASCII": ascii, "any characters": unicode, "long pieces": long,
+    }.items():
+        for _ in range(EACH):
+            text = make()
+            yield category, text if isinstance(text, bytes) else text.encode()
+    # Every character there is, in three surroundings up to the last plane with letters.
+    for i in range(0, len(ANY), 128):
+        for between in (" ", "a", "1'") if ANY[i] < 0x34000 else (" ",):
+            yield "every character", between.join(map(chr, ANY[i : i + 128])).encode()
+
+
+def encode64(data):
+    return base64.b64encode(data).decode()
+
+
+def cases(name, path, out, limit=None):
+    described = json.load(open(path, encoding="utf-8"))
+    whole = tokenizers.Tokenizer.from_str(json.dumps(described))
+    # Plain text: without the control tokens, which are special or matched before normalisation.
+    controls = [t for t in described["added_tokens"] if t["special"] or not t["normalized"]]
+    described["added_tokens"] = [t for t in described["added_tokens"] if t not in controls]
+    try:
+        plain = tokenizers.Tokenizer.from_str(json.dumps(described))
+        if any(plain.token_to_id(t["content"]) != t["id"] for t in described["added_tokens"]):
+            plain = None  # ids moved up: nothing to compare with
+    except BaseException:
+        plain = None
+    added = [t["content"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"]]
+    r = random.Random(7)
+    known = sorted(whole.get_vocab().values())
+    with open(out, "w") as file:
+        for n, (category, data) in enumerate(strings(added)):
+            if limit and r.random() > limit:
+                continue
+            text = data.decode("utf-8", "replace")
+            rendered = whole.encode(text, add_special_tokens=False).ids
+            case = {
+                "category": category, "text": encode64(data), "rendered": rendered,
+                "plain": plain.encode(text, add_special_tokens=False).ids if plain else None,
+                "wrapped": whole.encode(text, add_special_tokens=True).ids,
+                "decoded": whole.decode(rendered, skip_special_tokens=False),
+                "skipped": whole.decode(rendered, skip_special_tokens=True),
+            }
+            print(json.dumps(case), file=file)
+        for _ in range(EACH if not limit else 200):
+            ids = [r.choice(known) if r.random() < 0.5 else r.randrange(256) for _ in range(r.randint(1, 40))]
+            ids = [i for i in ids if whole.id_to_token(i) is not None]
+            case = {"category": "ids at random", "ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False), "skipped": whole.decode(ids, skip_special_tokens=True)}
+            print(json.dumps(case), file=file)
+
+
+def variants(fixture, folder):
+    """Writes tokenizer.json files with every supported setting, changed at random, and their cases."""
+    base = json.load(open(fixture, encoding="utf-8"))
+    r = random.Random(3)
+    patterns = [
+        {"Regex": base["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]},
+        {"Regex": base["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"].replace(r"\p{N}|", r"\p{N}{1,3}|")},
+        {"Regex": r"\p{N}{1,3}"}, {"Regex": r"[\p{L}\p{M}]+|\p{Lu}+"}, {"Regex": r"\s+(?!\S)|\r?\n"}, {"Regex": r"[^\p{L}\s]+"},
+        {"Regex": r"[一-龥ぁ-ゟ]+|\p{Han}"}, {"String": " "}, {"String": "a"}, {"Regex": r"(?i:'s|k)"},
+    ]
+    behaviors = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+    for n in range(60):
+        v = json.loads(json.dumps(base))
+        steps = [dict(ISOLATED, pattern=r.choice(patterns), behavior=r.choice(behaviors), invert=r.random() < 0.3) for _ in range(r.randrange(3))]
+        level = dict(BYTE_LEVEL, add_prefix_space=r.random() < 0.3, use_regex=r.random() < 0.4)
+        v["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps + [level]} if steps or r.random() < 0.5 else level
+        v["normalizer"] = r.choice([None, {"type": "NFC"}, {"type": "Sequence", "normalizers": [{"type": "NFC"}]}])
+        for token in v["added_tokens"]:
+            for flag in ("single_word", "lstrip", "rstrip", "normalized", "special"):
+                if r.random() < 0.3:
+                    token[flag] = not token[flag]
+        model = v["model"]
+        model["ignore_merges"] = r.random() < 0.3
+        if r.random() < 0.3:
+            model["merges"] = [" ".join(m) if isinstance(m, list) else m.split(" ") for m in model["merges"]]
+        if r.random() < 0.4:  # bytes without a token
+            used = {part for m in model["merges"] for part in (m.split(" ") if isinstance(m, str) else m)}
+            gone = r.sample(sorted(t for t in model["vocab"] if len(t) == 1 and t not in used), 60)
+            free = [model["vocab"].pop(t) for t in gone]
+            if r.random() < 0.7:
+                model["byte_fallback"] = True
+                wanted = sorted({"<0x%02X>" % b for t in gone for b in t.encode()})
+                for spelling, number in zip(wanted if r.random() < 0.7 else wanted[: len(wanted) // 2], free):
+                    model["vocab"][spelling] = number
+                    free = free[1:]
+            if r.random() < 0.5:
+                model["unk_token"], model["fuse_unk"] = "<unk>", r.random() < 0.5
+                model["vocab"]["<unk>"] = free.pop()
+            # As many entries as before: the added tokens keep their ids.
+            for number in free:
+                model["vocab"]["\u4e00%d" % number] = number
+        if r.random() < 0.5:
+            bos = v["added_tokens"][0]
+            template = {
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": bos["content"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                "special_tokens": {bos["content"]: {"id": bos["content"], "ids": [bos["id"]], "tokens": [bos["content"]]}},
+            }
+            v["post_processor"] = r.choice([template, {"type": "Sequence", "processors": [GPT2, template]}])
+        path = os.path.join(folder, "variant-%02d.json" % n)
+        json.dump(v, open(path, "w"))
+        cases("variant", path, path + "l", limit=0.02)
+
+
+def corpus(folder):
+    for name, documents in (("english", prose()), ("code", sources())):
+        size = 0
+        with open(os.path.join(folder, name + ".jsonl"), "w") as file:
+            for text in documents:
+                if text and size < 6e6:
+                    print(json.dumps(text), file=file)
+                    size += len(text.encode())
+
+
+def speed(name, path, corpora):
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+    for file in corpora:
+        documents = [json.loads(line) for line in open(file)]
+        size = sum(len(d.encode()) for d in documents)
+        best = 0
+        for _ in range(3):
+            for run in (lambda: [tokenizer.encode(d, add_special_tokens=False) for d in documents],
+                        lambda: tokenizer.encode_batch_fast(documents, add_special_tokens=False)):
+                start = time.perf_counter()
+                run()
+                best = max(best, size / 1e6 / (time.perf_counter() - start))
+        print(f"{name:8} {pathlib.Path(file).stem:8} {size / 1e6:6.1f} MB   Hugging Face {best:6.1f} MB/s")
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    if command == "speed":
+        speed(rest[0], rest[1], rest[2:])
+    else:
+        {"cases": cases, "variants": variants, "corpus": corpus}[command](*rest)
