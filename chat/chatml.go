@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,38 +35,55 @@ import (
 // not depend on what it encloses.
 type ChatML struct {
 	tokenizer token.Tokenizer
-	end       []int32          // <|im_end|>
-	newline   []int32          // after it
-	head      map[Role][]int32 // from <|im_start|> to the content
-	tail      map[Role][]int32 // between the content and <|im_end|>
+	tags      map[string][]int32 // delimiters by their text
+	head      map[Role][]int32   // from <|im_start|> to the content
+	tail      map[Role][]int32   // from the content to the newline after <|im_end|>
 }
 
 var _ Codec = (*ChatML)(nil)
 
+// tags are the delimiters, control tokens where the tokenizer has them.
+var tags = []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"}
+
 // NewChatML returns the codec over a tokenizer.
 func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
-	c := &ChatML{tokenizer: tokenizer, head: make(map[Role][]int32), tail: make(map[Role][]int32)}
-	var failed error
-	encode := func(text string) []int32 {
-		if controls, ok := tokenizer.(token.Controls); ok {
-			if id, ok := controls.Control(text); ok {
-				return []int32{id}
+	c := &ChatML{tokenizer: tokenizer, tags: make(map[string][]int32), head: make(map[Role][]int32), tail: make(map[Role][]int32)}
+	controls, _ := tokenizer.(token.Controls)
+	for _, tag := range tags {
+		if controls != nil {
+			if id, ok := controls.Control(tag); ok {
+				c.tags[tag] = []int32{id}
+				continue
 			}
 		}
-		ids, err := tokenizer.Encode(text)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("chatml codec: %q: %w", text, err)
+		ids, err := tokenizer.Encode(tag)
+		if err != nil {
+			return nil, fmt.Errorf("chatml codec: %q: %w", tag, err)
 		}
-		return ids
+		c.tags[tag] = ids
 	}
-	start := encode("<|im_start|>")
-	c.end, c.newline = encode("<|im_end|>"), encode("\n")
-	for _, role := range []Role{System, User, Assistant} {
-		c.head[role] = slices.Concat(start, encode(string(role)+"\n"))
+	var failed error
+	for _, role := range []Role{System, User, Assistant, ToolRole} {
+		head, tail := writing{c: c}, writing{c: c}
+		head.tag("<|im_start|>")
+		if role == ToolRole {
+			head.text("user\n")
+			head.tag("<tool_response>")
+			head.text("\n")
+			tail.text("\n")
+			tail.tag("</tool_response>")
+		} else {
+			head.text(string(role) + "\n")
+		}
+		tail.tag("<|im_end|>")
+		tail.text("\n")
+		c.head[role], c.tail[role] = head.ids, tail.ids
+		failed = errors.Join(failed, head.err, tail.err)
 	}
-	c.head[ToolRole] = slices.Concat(start, encode("user\n<tool_response>\n"))
-	c.tail[ToolRole] = encode("\n</tool_response>")
-	return c, failed
+	if failed != nil {
+		return nil, fmt.Errorf("chatml codec: %w", failed)
+	}
+	return c, nil
 }
 
 // Encode returns the ids of one whole message.
@@ -74,17 +92,60 @@ func (c *ChatML) Encode(m Message) ([]int32, error) {
 	if !ok {
 		return nil, fmt.Errorf("chatml codec: unknown role %q", m.Role)
 	}
-	text := m.Content
-	if m.Role == Assistant {
-		text = writeAssistant(m)
-	} else if len(m.ToolCalls) > 0 {
+	w := writing{c: c, ids: slices.Clone(head)}
+	switch {
+	case m.Role == Assistant:
+		w.assistant(m)
+	case len(m.ToolCalls) > 0:
 		return nil, fmt.Errorf("chatml codec: %s message has tool calls", m.Role)
+	default:
+		w.text(m.Content)
 	}
-	body, err := c.tokenizer.Encode(text)
-	if err != nil {
-		return nil, fmt.Errorf("chatml codec: %s message: %w", m.Role, err)
+	if w.err != nil {
+		return nil, fmt.Errorf("chatml codec: %s message: %w", m.Role, w.err)
 	}
-	return slices.Concat(head, body, c.tail[m.Role], c.end, c.newline), nil
+	return append(w.ids, c.tail[m.Role]...), nil
+}
+
+// writing gathers the ids of a message; the first error stays.
+type writing struct {
+	c   *ChatML
+	ids []int32
+	err error
+}
+
+func (w *writing) tag(tag string) { w.ids = append(w.ids, w.c.tags[tag]...) }
+
+func (w *writing) text(text string) {
+	ids, err := w.c.tokenizer.Encode(text)
+	w.ids = append(w.ids, ids...)
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// assistant writes what stands between the delimiters of an assistant message.
+// Arguments that are no JSON are written as a JSON string.
+func (w *writing) assistant(m Message) {
+	if m.Reasoning != "" {
+		w.tag("<think>")
+		w.text("\n" + m.Reasoning + "\n")
+		w.tag("</think>")
+		w.text("\n\n")
+	}
+	w.text(m.Content)
+	for i, call := range m.ToolCalls {
+		arguments := call.Arguments
+		if !json.Valid([]byte(arguments)) { // models do write such
+			arguments = quote(arguments)
+		}
+		if i > 0 || m.Content != "" {
+			w.text("\n")
+		}
+		w.tag("<tool_call>")
+		w.text("\n{\"name\": " + quote(call.Name) + ", \"arguments\": " + arguments + "}\n")
+		w.tag("</tool_call>")
+	}
 }
 
 // EncodeText returns the ids of text.
@@ -96,20 +157,21 @@ func (c *ChatML) GenerationPrefix() []int32 { return c.head[Assistant] }
 // GenerationSuffix returns the newline after <|im_end|>, and <|im_end|> itself
 // for a reply that was cut before it.
 func (c *ChatML) GenerationSuffix(sampled []int32) []int32 {
-	if hasSuffix(sampled, c.end) {
-		return c.newline
+	end := c.tags["<|im_end|>"]
+	if hasSuffix(sampled, end) {
+		return c.tail[Assistant][len(end):]
 	}
-	return slices.Concat(c.end, c.newline)
+	return c.tail[Assistant]
 }
 
 // Stop returns the one sequence <|im_end|>.
-func (c *ChatML) Stop() [][]int32 { return [][]int32{c.end} }
+func (c *ChatML) Stop() [][]int32 { return [][]int32{c.tags["<|im_end|>"]} }
 
 // DecodeAssistant parses reasoning and tool calls; a malformed call leaves the
 // whole reply as content.
 func (c *ChatML) DecodeAssistant(ids []int32) Message {
-	if hasSuffix(ids, c.end) {
-		ids = ids[:len(ids)-len(c.end)]
+	if end := c.tags["<|im_end|>"]; hasSuffix(ids, end) {
+		ids = ids[:len(ids)-len(end)]
 	}
 	m := Message{Role: Assistant, Content: c.tokenizer.Decode(ids)}
 	if rest, ok := strings.CutPrefix(m.Content, "<think>\n"); ok {
@@ -121,27 +183,6 @@ func (c *ChatML) DecodeAssistant(ids []int32) Message {
 		m.Content, m.ToolCalls = content, calls
 	}
 	return m
-}
-
-// writeAssistant returns the text between the delimiters of an assistant message.
-// Arguments that are no JSON are written as a JSON string.
-func writeAssistant(m Message) string {
-	var text strings.Builder
-	if m.Reasoning != "" {
-		text.WriteString("<think>\n" + m.Reasoning + "\n</think>\n\n")
-	}
-	text.WriteString(m.Content)
-	for i, call := range m.ToolCalls {
-		arguments := call.Arguments
-		if !json.Valid([]byte(arguments)) { // models do write such
-			arguments = quote(arguments)
-		}
-		if i > 0 || m.Content != "" {
-			text.WriteByte('\n')
-		}
-		text.WriteString("<tool_call>\n{\"name\": " + quote(call.Name) + ", \"arguments\": " + arguments + "}\n</tool_call>")
-	}
-	return text.String()
 }
 
 // ParseToolCalls splits text that ends with Hermes-style <tool_call> elements into

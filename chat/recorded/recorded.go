@@ -14,11 +14,15 @@ package recorded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/infinirl/infinirl/chat"
 )
+
+// ErrNoRuns is wrapped by the error of a file that holds no recorded run.
+var ErrNoRuns = errors.New("no recorded run")
 
 // MaxBytes bounds the size of a file that Read accepts.
 const MaxBytes = 1 << 30
@@ -206,10 +210,15 @@ func readValue(v value) ([]Run, error) {
 		runs = append(runs, more...)
 	}
 	if len(runs) == 0 {
-		return nil, v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, input or output, or messages")
+		return nil, noRuns{v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, input or output, or an array of messages")}
 	}
 	return runs, nil
 }
+
+// noRuns is an error that also is ErrNoRuns.
+type noRuns struct{ error }
+
+func (noRuns) Is(target error) bool { return target == ErrNoRuns }
 
 // open takes the top level of a value apart.
 func open(v value) (document, error) {

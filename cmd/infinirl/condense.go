@@ -3,93 +3,197 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/token"
+	"github.com/infinirl/infinirl/token/bpe"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
 // condenseCommand cuts recorded runs into segments.
 type condenseCommand struct {
-	Files []string `arg:"" name:"file" help:"Recorded runs, in any form that is known; - is standard input."`
+	Files []string `arg:"" name:"file" help:"Recorded runs, in any form that is known; a folder stands for the recordings in it, - for standard input."`
 
-	Rule         string   `default:"tool-fifo" help:"Condensing rule: none or tool-fifo."`
-	High         int      `required:"" help:"Condense when the window and the reply would exceed this many tokens."`
-	Low          int      `help:"Condense down to this many tokens (half of --high if not given)."`
-	KeepLast     int      `default:"1" help:"Newest tool rounds that always stay."`
-	KeepFirst    int      `default:"0" help:"Oldest tool rounds that always stay."`
-	Mode         string   `default:"pair" help:"pair keeps calls with their results, result keeps bare results."`
-	ExcludeTools []string `help:"Tools whose rounds always stay."`
-	ClearAtLeast int      `help:"Tokens that one condensing frees at least, if there is as much to free."`
-	MaxSegments  int      `help:"End a run after this many segments (0: no bound)."`
-	Reply        int      `help:"Tokens reserved for a reply; at least the recorded reply's own."`
-	Tokenizer    string   `default:"bytes" help:"bytes: every byte is a token."`
+	Rule            string   `default:"tool-fifo" help:"Condensing rule: none, tool-fifo, tool-clear, window, discard-all or summary."`
+	High            int      `required:"" help:"Condense when the window and the reply would exceed this many tokens."`
+	Low             int      `help:"Condense down to this many tokens (half of --high if not given)."`
+	KeepLast        *int     `help:"Newest tool rounds that always stay (1; 0 under discard-all and summary)."`
+	KeepFirst       int      `default:"0" help:"Oldest tool rounds that always stay."`
+	Mode            string   `default:"pair" help:"Of tool-fifo: pair keeps calls with their results, result keeps bare results."`
+	ExcludeTools    []string `help:"Tools whose rounds always stay."`
+	ClearAtLeast    int      `help:"Tokens that one condensing frees at least, if there is as much to free."`
+	ClearToolInputs bool     `help:"Of tool-clear: blank the arguments of calls too."`
+	Placeholder     string   `help:"Of tool-clear: what stands in place of a result."`
+	CutOversize     bool     `default:"true" negatable:"" help:"Cut the middle out of tool results that do not fit otherwise."`
+	SummaryTokens   int      `help:"Of summary: the longest summary (an eighth of --high if not given). Text of that length stands in for each."`
+	TrainSummary    bool     `help:"Of summary: make summaries trainable."`
+	MaxSegments     int      `help:"End a run after this many segments (0: no bound)."`
 
-	Output string `short:"o" help:"Write the segments as JSON Lines to this file."`
-	JSON   bool   `name:"json" help:"Print JSON, one run a line, instead of tables."`
+	Reply     int    `help:"Tokens reserved for a reply; at least the recorded reply's own."`
+	Tokenizer string `default:"bytes" help:"A tokenizer.json of byte-level BPE, or bytes: every byte is a token."`
+
+	Output  string `short:"o" help:"Write the segments to this file: JSON Lines, or a batch if it ends in .safetensors."`
+	Log     string `help:"Write the trajectories, logs and records, as JSON Lines to this file."`
+	JSON    bool   `name:"json" help:"Print JSON, one run a line, instead of tables."`
+	Draw    bool   `help:"Draw the segments instead of tables."`
+	Compare bool   `help:"Compare all rules side by side."`
 }
 
 // Help shows an example.
 func (condenseCommand) Help() string {
-	return `Prints how a rule cuts recorded runs, segment by segment, and with -o writes the segments for training.
+	return `Prints how a rule cuts recorded runs, segment by segment; with -o writes the segments for training.
 
 Example:
-  echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' | infinirl condense - --high 4096 -o -`
+  echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' | infinirl condense - --high 4096 --draw`
+}
+
+// config returns the configuration for a rule.
+func (c *condenseCommand) config(rule string) condense.Config {
+	config := condense.DefaultFor(rule, c.High)
+	if c.Low != 0 {
+		config.Low = c.Low
+	}
+	if c.KeepLast != nil {
+		config.KeepLast = *c.KeepLast
+	}
+	if c.Placeholder != "" {
+		config.Placeholder = c.Placeholder
+	}
+	if c.SummaryTokens != 0 {
+		config.SummaryTokens = c.SummaryTokens
+	}
+	config.KeepFirst, config.Mode, config.ExcludeTools, config.ClearAtLeast = c.KeepFirst, c.Mode, c.ExcludeTools, c.ClearAtLeast
+	config.ClearToolInputs, config.CutOversize, config.MaxSegments, config.TrainSummary = c.ClearToolInputs, c.CutOversize, c.MaxSegments, c.TrainSummary
+	return config
 }
 
 // Run cuts every run of every file.
 func (c *condenseCommand) Run(ctx context.Context, std streams) error {
-	config := condense.Config{Rule: c.Rule, High: c.High, Low: c.Low, KeepLast: c.KeepLast, KeepFirst: c.KeepFirst,
-		Mode: c.Mode, ExcludeTools: c.ExcludeTools, ClearAtLeast: c.ClearAtLeast, MaxSegments: c.MaxSegments}
-	if config.Low == 0 {
-		config.Low = config.High / 2
-	}
-	condenser, err := condense.New(config)
-	if err != nil {
+	if err := c.config(c.Rule).Validate(); err != nil {
 		return badInput(err)
 	}
-	if c.Tokenizer != "bytes" {
-		return badInput(fmt.Errorf("--tokenizer: %q, want bytes", c.Tokenizer))
+	if c.Reply < 0 {
+		return badInput(fmt.Errorf("--reply: %d, want at least 0 tokens", c.Reply))
 	}
-	codec, err := chat.NewChatML(token.Bytes{})
+	codec, err := openCodec(c.Tokenizer)
 	if err != nil {
 		return err
 	}
-	var cuts []cut
-	for _, path := range c.Files {
-		runs, err := readRuns(path, std)
-		if err != nil {
-			return err
-		}
-		for _, run := range runs {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			t, reason, err := recut(run, codec, condenser, c.Reply)
-			if err != nil {
-				return fmt.Errorf("%s:%d: %w", path, run.Line, err)
-			}
-			cuts = append(cuts, cut{file: path, run: run, t: t, reason: reason})
-		}
+	files, err := readFiles(ctx, c.Files, std)
+	if err != nil {
+		return err
+	}
+	if c.Compare {
+		return c.compare(ctx, files, codec, std.out)
+	}
+	cuts, err := c.cutAll(ctx, files, codec, c.config(c.Rule))
+	if err != nil {
+		return err
 	}
 	if c.Output != "" {
-		err := writeOutput(c.Output, std, func(w io.Writer) error { return writeSegments(w, cuts) })
-		if err != nil {
+		if err := writeOutput(c.Output, std, func(w io.Writer) error { return writeSegments(w, c.Output, cuts) }); err != nil {
 			return err
 		}
 	}
-	if c.Output == "-" {
-		return nil
+	if c.Log != "" {
+		all := make([]*trajectory.Trajectory, len(cuts))
+		for i := range cuts {
+			all[i] = cuts[i].t
+		}
+		if err := writeOutput(c.Log, std, func(w io.Writer) error { return trajectory.WriteAll(w, all) }); err != nil {
+			return err
+		}
 	}
-	if c.JSON {
+	switch {
+	case c.Output == "-" || c.Log == "-":
+		return nil
+	case c.JSON:
 		return printJSON(std.out, cuts)
+	case c.Draw:
+		return drawCuts(std.out, cuts)
 	}
 	return printTables(std.out, cuts)
+}
+
+// openCodec returns the ChatML codec over the tokenizer that a flag names.
+func openCodec(name string) (chat.Codec, error) {
+	var tokenizer token.Tokenizer = token.Bytes{}
+	if name != "bytes" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
+		}
+		defer f.Close()
+		if tokenizer, err = bpe.Read(f); err != nil {
+			return nil, badInput(fmt.Errorf("--tokenizer: %s: %w", name, err))
+		}
+	}
+	return chat.NewChatML(tokenizer)
+}
+
+// recordedFile is a file with the runs in it.
+type recordedFile struct {
+	name string
+	runs []recorded.Run
+}
+
+// recordingNames are how files with recordings end.
+var recordingNames = []string{".json", ".jsonl", ".traj"}
+
+// readFiles reads the recorded runs of all files. Of a folder, files that hold no
+// run are passed over, and named on standard error.
+func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile, error) {
+	var files []recordedFile
+	read := func(path string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r, name, err := openInput(path, std)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		runs, err := recorded.Read(name, r)
+		if err != nil {
+			return badInput(err)
+		}
+		files = append(files, recordedFile{name, runs})
+		return nil
+	}
+	for _, path := range paths {
+		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
+			if err := read(path); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !slices.Contains(recordingNames, filepath.Ext(path)) {
+				return err
+			}
+			if err := read(path); errors.Is(err, recorded.ErrNoRuns) {
+				fmt.Fprintf(std.err, "passed over: %v\n", err)
+			} else if err != nil {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // cut is one recorded run after condensing.
@@ -100,20 +204,43 @@ type cut struct {
 	reason error // why it ended early
 }
 
-func readRuns(path string, std streams) ([]recorded.Run, error) {
-	r, name, err := openInput(path, std)
+// cutAll cuts all runs. The name of the file is part of trajectory ids where there
+// are several files.
+func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, codec chat.Codec, config condense.Config) ([]cut, error) {
+	condenser, err := condense.New(config)
 	if err != nil {
-		return nil, err
+		return nil, badInput(err)
 	}
-	defer r.Close()
-	runs, err := recorded.Read(name, r)
-	return runs, badInput(err)
+	var cuts []cut
+	for _, file := range files {
+		for _, run := range file.runs {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			recording, err := newRecording(run, codec)
+			if err != nil {
+				return nil, badInput(fmt.Errorf("%s:%d: %w", file.name, run.Line, err))
+			}
+			if len(files) > 1 {
+				recording.ID, recording.Group = file.name+":"+recording.ID, file.name+":"+recording.Group
+			}
+			recording.Reply = c.Reply
+			recording.Summarize = func(_ []int32, tokens int) ([]int32, error) { return standIn(codec, tokens) }
+			t, reason, err := trajectory.Recut(recording, codec, condenser)
+			if err != nil {
+				return nil, badInput(fmt.Errorf("%s:%d: %w", file.name, run.Line, err))
+			}
+			t.Score, t.HasScore = run.Score, run.HasScore
+			cuts = append(cuts, cut{file: file.name, run: run, t: t, reason: reason})
+		}
+	}
+	return cuts, nil
 }
 
-// recut cuts a recorded run. Tool schemas that were recorded beside the messages
-// are part of every prompt, and count.
-func recut(run recorded.Run, codec chat.Codec, condenser condense.Condenser, reply int) (t *trajectory.Trajectory, reason, err error) {
-	recording := trajectory.Recording{ID: run.ID, Group: run.Group, Reply: reply}
+// newRecording prepares a run for cutting. Tool schemas that were recorded beside
+// the messages are part of every prompt, and count.
+func newRecording(run recorded.Run, codec chat.Codec) (trajectory.Recording, error) {
+	recording := trajectory.Recording{ID: run.ID, Group: run.Group}
 	for _, m := range run.Messages {
 		recording.Messages = append(recording.Messages, m.Message)
 		recording.IDs = append(recording.IDs, m.IDs)
@@ -122,160 +249,46 @@ func recut(run recorded.Run, codec chat.Codec, condenser condense.Condenser, rep
 	for _, tool := range run.Tools {
 		schema, err := json.Marshal(tool)
 		if err != nil {
-			return nil, nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+			return recording, fmt.Errorf("tool %s: %w", tool.Name, err)
 		}
-		ids, err := codec.Encode(chat.Message{Role: chat.System, Content: string(schema)})
+		ids, err := codec.EncodeText(string(schema))
 		if err != nil {
-			return nil, nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+			return recording, fmt.Errorf("tool %s: %w", tool.Name, err)
 		}
 		recording.Extra += len(ids)
 	}
-	t, reason, err = trajectory.Recut(recording, codec, condenser)
-	if t != nil {
-		t.Score, t.HasScore = run.Score, run.HasScore
-	}
-	return t, reason, err
+	return recording, nil
 }
 
-// segmentLine is one line of the JSON Lines form of a batch.
-type segmentLine struct {
-	TrajectoryID string            `json:"trajectory_id"`
-	GroupID      string            `json:"group_id"`
-	InvIter      int               `json:"inv_iter"`
-	PromptIDs    []int32           `json:"prompt_ids"`
-	ResponseIDs  []int32           `json:"response_ids"`
-	LossMask     []int             `json:"loss_mask"`
-	Score        *float64          `json:"score,omitempty"`
-	Status       trajectory.Status `json:"status"`
-	Condense     json.RawMessage   `json:"condense"`
-}
-
-func writeSegments(w io.Writer, cuts []cut) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	for _, c := range cuts {
-		rows, err := c.t.Rows()
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			line := segmentLine{TrajectoryID: row.TrajectoryID, GroupID: row.GroupID, InvIter: row.InvIter,
-				PromptIDs: row.Prompt, ResponseIDs: row.Response, LossMask: make([]int, len(row.Mask)), Status: row.Status, Condense: row.Condense}
-			for i, m := range row.Mask {
-				if m {
-					line.LossMask[i] = 1
-				}
-			}
-			if row.HasScore {
-				line.Score = &row.Score
-			}
-			if err := e.Encode(line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// segmentReport is what is told of one segment.
-type segmentReport struct {
-	InvIter      int `json:"inv_iter"`
-	Kept         int `json:"messages_kept"`
-	Dropped      int `json:"messages_dropped"`
-	Blanked      int `json:"messages_blanked"`
-	TokensBefore int `json:"tokens_before"`
-	TokensAfter  int `json:"tokens_after"`
-	Prompt       int `json:"prompt_tokens"`
-	Response     int `json:"response_tokens"`
-	Trainable    int `json:"trainable_tokens"`
-}
-
-// runReport is what is told of one run.
-type runReport struct {
-	File     string            `json:"file"`
-	Run      string            `json:"run"`
-	Form     string            `json:"form"`
-	Messages int               `json:"messages"`
-	Tokens   int               `json:"tokens"`
-	Score    *float64          `json:"score,omitempty"`
-	Status   trajectory.Status `json:"status"`
-	Reason   string            `json:"reason,omitempty"`
-	Segments []segmentReport   `json:"segments"`
-}
-
-func (c cut) report() (runReport, error) {
-	r := runReport{File: c.file, Run: c.run.ID, Form: c.run.Form, Messages: len(c.run.Messages), Status: c.t.Status, Segments: []segmentReport{}}
-	if c.t.HasScore {
-		r.Score = &c.t.Score
-	}
-	if c.reason != nil {
-		r.Reason = c.reason.Error()
-	}
-	for _, e := range c.t.Entries {
-		r.Tokens += len(e.IDs)
-	}
-	rows, err := c.t.Rows()
+// standIn is text of the length of the longest summary: nobody is here to write one.
+func standIn(codec chat.Codec, tokens int) ([]int32, error) {
+	stop := codec.Stop()[0]
+	ids, err := codec.EncodeText(strings.Repeat("summary ", tokens))
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	for k, row := range rows {
-		record := c.t.Segments[k].Record
-		s := segmentReport{InvIter: row.InvIter, Kept: record.Kept(), Dropped: record.Messages - record.Kept(), Blanked: len(record.Replacements()),
-			TokensBefore: record.TokensBefore, TokensAfter: record.TokensAfter, Prompt: len(row.Prompt), Response: len(row.Response)}
-		for _, m := range row.Mask {
-			if m {
-				s.Trainable++
-			}
-		}
-		r.Segments = append(r.Segments, s)
-	}
-	return r, nil
+	return append(ids[:max(0, min(len(ids), tokens-len(stop)))], stop...), nil
 }
 
-func printJSON(w io.Writer, cuts []cut) error {
-	e := json.NewEncoder(w)
-	for _, c := range cuts {
-		r, err := c.report()
-		if err != nil {
-			return err
-		}
-		if err := e.Encode(r); err != nil {
-			return err
-		}
+// writeSegments writes the segments of all runs as a batch, without the columns
+// that recordings do not tell.
+func writeSegments(w io.Writer, path string, cuts []cut) error {
+	all := make([]*trajectory.Trajectory, len(cuts))
+	known := false // some log-prob
+	for i, c := range cuts {
+		all[i] = c.t
+		known = known || slices.ContainsFunc(c.t.Entries, func(e trajectory.Entry) bool { return e.LogProbs != nil })
 	}
-	return nil
-}
-
-func printTables(w io.Writer, cuts []cut) error {
-	ended := make(map[trajectory.Status]int)
-	segments := 0
-	for _, c := range cuts {
-		r, err := c.report()
-		if err != nil {
-			return err
-		}
-		ended[r.Status]++
-		segments += len(r.Segments)
-		fmt.Fprintf(w, "%s (%s): %d messages, %d tokens, %d segments, %s", r.Run, r.Form, r.Messages, r.Tokens, len(r.Segments), r.Status)
-		if r.Score != nil {
-			fmt.Fprintf(w, ", score %g", *r.Score)
-		}
-		fmt.Fprintln(w)
-		if r.Reason != "" {
-			fmt.Fprintf(w, "  %s\n", r.Reason)
-		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		if len(r.Segments) > 0 {
-			fmt.Fprintln(t, "inv_iter\tkept\tdropped\tblanked\tbefore\tafter\tprompt\tresponse\ttrainable\t")
-		}
-		for _, s := range r.Segments {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", s.InvIter, s.Kept, s.Dropped, s.Blanked, s.TokensBefore, s.TokensAfter, s.Prompt, s.Response, s.Trainable)
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+	b, err := batch.FromTrajectories(all)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(w, "%d runs, %d segments: %d finished, %d truncated, %d context_overflow\n", len(cuts), segments,
-		ended[trajectory.Finished], ended[trajectory.Truncated], ended[trajectory.ContextOverflow])
-	return err
+	b.Rewards = nil // the score is told instead
+	if !known {
+		b.RolloutLogProbs = nil
+	}
+	if strings.HasSuffix(path, ".safetensors") {
+		return b.WriteSafetensors(w, batch.Plain)
+	}
+	return b.WriteJSONLines(w)
 }
