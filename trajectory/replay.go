@@ -153,3 +153,63 @@ func (l *knownLog) compare(r condense.Record, row *Row, out *Replayed) (*Mismatc
 	}
 	return first, nil
 }
+
+// Replay compares the prompts of rows with those that log and records of the
+// trajectory give. Every token is known.
+func (t *Trajectory) Replay(rows []Row) (Replayed, error) {
+	var out Replayed
+	own, err := t.Rows()
+	if err != nil {
+		return out, err
+	}
+	for i := range rows {
+		row := &rows[i]
+		k := slices.IndexFunc(own, func(o Row) bool { return o.InvIter == row.InvIter })
+		if k < 0 {
+			return out, fmt.Errorf("trajectory %s: the log has no segment of inv_iter %d", t.ID, row.InvIter)
+		}
+		want := own[k].Prompt
+		out.Prompts++
+		out.Tokens += len(want)
+		out.Known += len(want)
+		at := 0
+		for at < min(len(want), len(row.Prompt)) && want[at] == row.Prompt[at] {
+			at++
+		}
+		if at == len(want) && at == len(row.Prompt) {
+			out.Matching++
+			continue
+		}
+		m := Mismatch{TrajectoryID: t.ID, InvIter: row.InvIter, Token: at, Message: t.messageAt(k, at), Got: unknown, Want: unknown}
+		if at < len(row.Prompt) {
+			m.Got = row.Prompt[at]
+		}
+		if at < len(want) {
+			m.Want = want[at]
+		}
+		m.GotContext = row.Prompt[max(0, at-8):min(at+8, len(row.Prompt))]
+		m.WantContext = want[max(0, at-8):min(at+8, len(want))]
+		out.Mismatches = append(out.Mismatches, m)
+	}
+	return out, nil
+}
+
+// messageAt returns the message that token at of segment k's prompt is of, -1 for
+// the generation prefix and beyond.
+func (t *Trajectory) messageAt(k, at int) int {
+	record := t.Segments[k].Record
+	replaced := record.Replacements()
+	for _, keep := range record.Keep {
+		for i := keep.Start; i < keep.End; i++ {
+			length := len(t.IDs(i))
+			if p := replaced[i]; p != nil {
+				length = p.Len(length)
+			}
+			if at < length {
+				return i
+			}
+			at -= length
+		}
+	}
+	return -1
+}

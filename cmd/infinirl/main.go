@@ -21,6 +21,7 @@ type commands struct {
 	Ablate   ablateCommand   `cmd:"" help:"Compare ways to assign credit."`
 	Config   configCommand   `cmd:"" help:"Print the configuration."`
 	Condense condenseCommand `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
+	Replay   replayCommand   `cmd:"" help:"Derive prompts again from log and record, and compare."`
 }
 
 // inputError marks bad usage and bad input: exit status 2 instead of 1.

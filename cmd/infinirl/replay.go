@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/token"
+	"github.com/infinirl/infinirl/token/bpe"
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// replayCommand derives prompts again and compares.
+type replayCommand struct {
+	Paths       []string `arg:"" name:"path" help:"Batches (.safetensors or JSON Lines), trajectories (JSON Lines), or run directories."`
+	Log         string   `help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
+	Tokenizer   string   `help:"A tokenizer.json, or bytes: show differing tokens as text."`
+	Model       string   `help:"Checkpoint directory: recompute the log-probs of sampled tokens and report the drift."`
+	Temperature float64  `default:"1" help:"Temperature that the log-probs were sampled at."`
+	Show        int      `default:"5" help:"Most differing prompts that are shown."`
+	JSON        bool     `name:"json" help:"Print one JSON object instead of text."`
+}
+
+// Help shows an example.
+func (replayCommand) Help() string {
+	return `Derives every prompt again from message log and condense record, and compares it with the one that was trained on.
+Exits with 1 if any differs.
+
+Example:
+  echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' | infinirl condense - --high 4096 -o - | infinirl replay -`
+}
+
+// replayReport is what is told at the end.
+type replayReport struct {
+	Trajectories int          `json:"trajectories"`
+	Prompts      int          `json:"prompts"`
+	Matching     int          `json:"matching"`
+	Tokens       int          `json:"prompt_tokens"`
+	Known        int          `json:"prompt_tokens_compared"`
+	Mismatches   []difference `json:"mismatches,omitempty"`
+	Drift        *drift       `json:"log_prob_drift,omitempty"`
+}
+
+// difference is the first differing token of a prompt.
+type difference struct {
+	File         string `json:"file"`
+	TrajectoryID string `json:"trajectory_id"`
+	InvIter      int    `json:"inv_iter"`
+	Token        int    `json:"token"`
+	Message      int    `json:"message"`
+	Is           string `json:"is"`
+	Derives      string `json:"derives"`
+	text         string
+}
+
+// drift is how far log-probs computed now are from those recorded, in nats.
+type drift struct {
+	Tokens int     `json:"tokens"`
+	Mean   float64 `json:"mean_abs"`
+	P50    float64 `json:"p50_abs"`
+	P90    float64 `json:"p90_abs"`
+	P99    float64 `json:"p99_abs"`
+	Max    float64 `json:"max_abs"`
+}
+
+// Run replays all paths.
+func (c *replayCommand) Run(ctx context.Context, std streams) error {
+	decode, err := c.decoder()
+	if err != nil {
+		return err
+	}
+	logs, err := c.readLog(std)
+	if err != nil {
+		return err
+	}
+	var model *lm.Model
+	if c.Model != "" {
+		if model, err = openModel(c.Model); err != nil {
+			return badInput(fmt.Errorf("--model: %w", err))
+		}
+	}
+	var report replayReport
+	var differences []float64
+	paths, err := runFiles(c.Paths)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		all, err := readRows(path, std)
+		if err != nil {
+			return badInput(err)
+		}
+		for _, rows := range all {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			id := rows[0].TrajectoryID
+			replayed, err := replay(rows, logs, c.Log != "")
+			if err != nil {
+				return badInput(fmt.Errorf("%s: %w", path, err))
+			}
+			report.Trajectories++
+			report.Prompts += replayed.Prompts
+			report.Matching += replayed.Matching
+			report.Tokens += replayed.Tokens
+			report.Known += replayed.Known
+			for _, m := range replayed.Mismatches {
+				if len(report.Mismatches) < c.Show {
+					report.Mismatches = append(report.Mismatches, difference{path, m.TrajectoryID, m.InvIter, m.Token, m.Message,
+						decode(m.GotContext), decode(m.WantContext), m.String()})
+				}
+			}
+			if model != nil {
+				if differences, err = drifts(ctx, differences, model, rows, c.Temperature); err != nil {
+					return fmt.Errorf("%s: trajectory %s: %w", path, id, err)
+				}
+			}
+		}
+	}
+	if model != nil {
+		if len(differences) == 0 {
+			return badInput(errors.New("--model: no sampled token has a recorded log-prob"))
+		}
+		report.Drift = quantiles(differences)
+	}
+	if err := report.print(std.out, c.JSON); err != nil {
+		return err
+	}
+	if report.Matching < report.Prompts {
+		return fmt.Errorf("replay: %d of %d prompts differ", report.Prompts-report.Matching, report.Prompts)
+	}
+	return nil
+}
+
+func (r *replayReport) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(r)
+	}
+	for _, d := range r.Mismatches {
+		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", d.File, d.text, d.Is, d.Derives)
+	}
+	fmt.Fprintf(w, "%d trajectories: %d of %d prompts match, %d of %d prompt tokens were known before and compared\n",
+		r.Trajectories, r.Matching, r.Prompts, r.Known, r.Tokens)
+	if d := r.Drift; d != nil {
+		fmt.Fprintf(w, "log-prob drift over %d sampled tokens: mean %.3g, median %.3g, 90%% %.3g, 99%% %.3g, max %.3g nats\n",
+			d.Tokens, d.Mean, d.P50, d.P90, d.P99, d.Max)
+	}
+	return nil
+}
+
+// decoder returns what shows token ids: as text, or as numbers.
+func (c *replayCommand) decoder() (func([]int32) string, error) {
+	var tokenizer token.Tokenizer
+	switch c.Tokenizer {
+	case "":
+		return func(ids []int32) string { return fmt.Sprint(ids) }, nil
+	case "bytes":
+		tokenizer = token.Bytes{}
+	default:
+		f, err := os.Open(c.Tokenizer)
+		if err != nil {
+			return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
+		}
+		defer f.Close()
+		if tokenizer, err = bpe.Read(f); err != nil {
+			return nil, badInput(fmt.Errorf("--tokenizer: %s: %w", c.Tokenizer, err))
+		}
+	}
+	return func(ids []int32) string { return fmt.Sprintf("%q", tokenizer.Decode(ids)) }, nil
+}
+
+// readLog reads the trajectories of --log by their ids.
+func (c *replayCommand) readLog(std streams) (map[string]*trajectory.Trajectory, error) {
+	if c.Log == "" {
+		return nil, nil
+	}
+	r, name, err := openInput(c.Log, std)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	all, err := trajectory.ReadAll(name, r)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--log: %w", err))
+	}
+	logs := make(map[string]*trajectory.Trajectory, len(all))
+	for _, t := range all {
+		logs[t.ID] = t
+	}
+	return logs, nil
+}
+
+// runFiles replaces run directories by the batches in them.
+func runFiles(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		found := len(files)
+		err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Base(filepath.Dir(path)) != "rollouts" {
+				return err
+			}
+			if name := entry.Name(); !strings.HasPrefix(name, ".") {
+				files = append(files, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == found {
+			return nil, badInput(fmt.Errorf("%s: no batches under rollouts/: train with train.save_rollouts=true", path))
+		}
+	}
+	return files, nil
+}
+
+// readRows reads the segments of a file, by trajectory.
+func readRows(path string, std streams) ([][]trajectory.Row, error) {
+	r, name, err := openInput(path, std)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if bytes.HasPrefix(data, []byte(`{"form":"`+trajectory.Form)) {
+		all, err := trajectory.ReadAll(name, bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		var rows [][]trajectory.Row
+		for _, t := range all {
+			of, err := t.Rows()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if len(of) > 0 {
+				rows = append(rows, of)
+			}
+		}
+		return rows, nil
+	}
+	var b *batch.Batch
+	if strings.HasSuffix(path, ".safetensors") {
+		b, err = batch.ParseSafetensors(data)
+	} else {
+		b, err = batch.ReadJSONLines(bytes.NewReader(data))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	groups, err := b.Trajectories()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var rows [][]trajectory.Row
+	for _, group := range groups {
+		var of []trajectory.Row
+		for _, i := range group.Rows {
+			start, end := b.Span(i)
+			from := b.Rows[i]
+			prompt := start + from.PromptLen
+			row := trajectory.Row{TrajectoryID: from.TrajectoryID, InvIter: from.InvIter, Condense: from.Condense,
+				Prompt: b.TokenIDs[start:prompt], Response: b.TokenIDs[prompt:end], Mask: b.LossMask[prompt:end]}
+			if b.RolloutLogProbs != nil {
+				row.LogProbs = b.RolloutLogProbs[prompt:end]
+			}
+			of = append(of, row)
+		}
+		rows = append(rows, of)
+	}
+	return rows, nil
+}
+
+// replay compares the prompts of one trajectory with its log, or if there is none,
+// with what its own rows have shown.
+func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logged bool) (trajectory.Replayed, error) {
+	for _, row := range rows {
+		if row.Condense == nil {
+			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record", row.TrajectoryID, row.InvIter)
+		}
+	}
+	if !logged {
+		return trajectory.Replay(rows)
+	}
+	t := logs[rows[0].TrajectoryID]
+	if t == nil {
+		return trajectory.Replayed{}, fmt.Errorf("trajectory %s is not in the log", rows[0].TrajectoryID)
+	}
+	return t.Replay(rows)
+}
+
+// openModel loads the actor of a checkpoint.
+func openModel(dir string) (*lm.Model, error) {
+	if info, err := os.Stat(filepath.Join(dir, "actor")); err == nil && info.IsDir() {
+		dir = filepath.Join(dir, "actor")
+	}
+	return lm.Load(dir)
+}
+
+// drifts appends the absolute differences between log-probs computed now and those
+// recorded, of all sampled tokens of the rows.
+func drifts(ctx context.Context, differences []float64, model *lm.Model, rows []trajectory.Row, temperature float64) ([]float64, error) {
+	for _, row := range rows {
+		if row.LogProbs == nil {
+			continue
+		}
+		ids := slices.Concat(row.Prompt, row.Response)
+		var targets []int32
+		for i, sampled := range row.Mask {
+			if sampled {
+				targets = append(targets, int32(len(row.Prompt)+i))
+			}
+		}
+		if len(targets) == 0 {
+			continue
+		}
+		logProbs := [][]float32{make([]float32, len(targets))}
+		if err := model.LogProbs(ctx, []lm.Row{{Tokens: ids, Targets: targets}}, float32(temperature), logProbs, nil); err != nil {
+			return nil, fmt.Errorf("inv_iter %d: %w", row.InvIter, err)
+		}
+		for k, t := range targets {
+			differences = append(differences, math.Abs(float64(logProbs[0][k]-row.LogProbs[int(t)-len(row.Prompt)])))
+		}
+	}
+	return differences, nil
+}
+
+func quantiles(values []float64) *drift {
+	slices.Sort(values)
+	d := &drift{Tokens: len(values), Max: values[len(values)-1]}
+	for _, v := range values {
+		d.Mean += v / float64(len(values))
+	}
+	at := func(q float64) float64 { return values[int(q*float64(len(values)-1))] }
+	d.P50, d.P90, d.P99 = at(.5), at(.9), at(.99)
+	return d
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/lm"
+)
+
+// longTalk is a recorded run of twelve tool rounds.
+func longTalk(t *testing.T) string {
+	t.Helper()
+	type message map[string]any
+	messages := []message{{"role": "system", "content": "You find things."}, {"role": "user", "content": "Find x."}}
+	for range 12 {
+		messages = append(messages,
+			message{"role": "assistant", "content": nil, "tool_calls": []message{{"id": "c", "type": "function", "function": message{"name": "find", "arguments": "{}"}}}},
+			message{"role": "tool", "tool_call_id": "c", "content": strings.Repeat("result ", 20)})
+	}
+	messages = append(messages, message{"role": "assistant", "content": "Here is x."})
+	text, err := json.Marshal(message{"id": "long", "score": 1, "messages": messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReplay cuts a run with every rule and replays what was written, from the
+// segments alone and from the log, then with a token changed.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	input := longTalk(t)
+	for _, rule := range []string{"tool-fifo", "tool-clear", "window", "discard-all", "summary"} {
+		for _, name := range []string{rule + ".jsonl", rule + ".safetensors"} {
+			segments, log := filepath.Join(dir, name), filepath.Join(dir, name+".log")
+			code, out, stderr := command(t, input, "condense", "-", "--high", "1500", "--rule", rule, "-o", segments, "--log", log)
+			if code != 0 || !strings.Contains(out, "long (openai-messages): 27 messages") {
+				t.Fatalf("%s: exit %d, %s%s", name, code, out, stderr)
+			}
+			for _, args := range [][]string{{segments}, {segments, "--log", log}, {log}} {
+				code, out, stderr := command(t, "", append([]string{"replay"}, args...)...)
+				if code != 0 || !strings.HasPrefix(out, "1 trajectories: ") {
+					t.Errorf("%v: exit %d, %s%s", args, code, out, stderr)
+				}
+			}
+		}
+	}
+	segments, log := filepath.Join(dir, "tool-fifo.jsonl"), filepath.Join(dir, "tool-fifo.jsonl.log")
+	text, err := os.ReadFile(segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(dir, "changed.jsonl")
+	// The second segment shows the system message again.
+	second := strings.Index(string(text), "\n") + 1
+	line := strings.Replace(string(text[second:]), "89,111,117", "89,111,118", 1)
+	if err := os.WriteFile(changed, []byte(string(text[:second])+line), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{changed}, {changed, "--log", log}} {
+		code, out, stderr := command(t, "", append([]string{"replay", "--tokenizer", "bytes"}, args...)...)
+		if code != 1 || !strings.Contains(out, "of message 0, is 118 and derives as 117") || !strings.Contains(out, `is      "ystem\nYov find t"`) || !strings.Contains(stderr, "prompts differ") {
+			t.Errorf("%v: exit %d, %s%s", args, code, out, stderr)
+		}
+	}
+	if code, out, _ := command(t, "", "replay", "--json", changed); code != 1 || !json.Valid([]byte(out)) {
+		t.Errorf("--json: exit %d, %s", code, out)
+	}
+}
+
+// TestReplayDrift measures log-probs with a checkpoint against those in the file.
+func TestReplayDrift(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	model, err := lm.NewActor(lm.Config{VocabSize: 300, HiddenSize: 16, IntermediateSize: 32, NumHiddenLayers: 1, NumAttentionHeads: 2, MaxPositionEmbeddings: 64}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := model.Save(filepath.Join(dir, "actor")); err != nil {
+		t.Fatal(err)
+	}
+	prompt, response := []int32{1, 2, 3}, []int32{4, 5, 6}
+	logProbs := [][]float32{make([]float32, 3)}
+	rows := []lm.Row{{Tokens: append(prompt, response...), Targets: []int32{3, 4, 5}}}
+	if err := model.LogProbs(t.Context(), rows, 1, logProbs, nil); err != nil {
+		t.Fatal(err)
+	}
+	logProbs[0][2] += 0.5
+	line, err := json.Marshal(map[string]any{"trajectory_id": "t", "inv_iter": 0, "prompt_ids": prompt, "response_ids": response, "loss_mask": []int{1, 1, 1},
+		"rollout_log_probs": logProbs[0], "condense": json.RawMessage(`{"version":1,"rule":"none","rule_version":1,"messages":1,"keep":[[0,1]],"tokens_before":3,"tokens_after":3,"lengths":[3]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := command(t, string(line), "replay", "-", "--model", dir)
+	if code != 0 || !strings.Contains(out, "log-prob drift over 3 sampled tokens: mean 0.167, median 0, 90% 0, 99% 0, max 0.5 nats") {
+		t.Errorf("exit %d, %s%s", code, out, stderr)
+	}
+}
+
+func TestReplayBadInput(t *testing.T) {
+	t.Parallel()
+	row := `{"trajectory_id":"t","inv_iter":0,"prompt_ids":[1],"response_ids":[2],"loss_mask":[1]}`
+	for _, c := range []struct {
+		input string
+		args  []string
+		want  string
+	}{
+		{row, []string{"-"}, "trajectory t, inv_iter 0: no condense record"},
+		{"{", []string{"-"}, "stdin: "},
+		{row, []string{"-", "--log", "nowhere.jsonl"}, "nowhere.jsonl"},
+		{row, []string{"-", "--model", "nowhere"}, "--model"},
+		{row, []string{"-", "--tokenizer", "nowhere"}, "--tokenizer"},
+		{row, []string{t.TempDir()}, "no batches under rollouts/"},
+	} {
+		code, _, stderr := command(t, c.input, append([]string{"replay"}, c.args...)...)
+		if code != 2 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit %d, %q; want 2, %q", c.args, code, stderr, c.want)
+		}
+	}
+}
