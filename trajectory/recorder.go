@@ -3,6 +3,7 @@ package trajectory
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
@@ -25,7 +26,8 @@ type Recorder struct {
 	t         *Trajectory
 	log       logger
 	window    []condense.Item // of the messages shown now
-	tokens    []int32         // their ids
+	tokens    []int32         // their ids, and behind them the prefix of a prompt given out
+	size      int             // without that prefix
 	awaiting  bool            // a prompt was given out and its reply has not come
 	summary   *summarizing    // under rule summary
 }
@@ -62,9 +64,10 @@ func (r *Recorder) Observe(messages ...chat.Message) error {
 // Prompt returns the ids that the policy continues with at most reply tokens,
 // generation prefix included. If they would not fit, the window is condensed and
 // a new segment opened. StatusOf tells how an episode ends that has no window.
+// The ids must not be changed; they stay as they are.
 func (r *Recorder) Prompt(reply int) ([]int32, error) {
 	prefix := r.codec.GenerationPrefix()
-	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: len(r.tokens),
+	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: r.size,
 		Reserve: len(prefix) + r.extra + reply, Segments: len(r.t.Segments), Text: text{r.codec, r.t}}
 	unanswered := r.unanswered()
 	if unanswered { // asked for again
@@ -92,10 +95,13 @@ func (r *Recorder) Prompt(reply int) ([]int32, error) {
 		}
 		r.open(record)
 	case len(r.t.Segments) == 0:
-		r.open(condense.KeepAll(r.t.Len(), len(r.tokens)))
+		r.open(condense.KeepAll(r.t.Len(), r.size))
+	}
+	if len(r.tokens) == r.size {
+		r.tokens = append(r.tokens, prefix...)
 	}
 	r.awaiting = true
-	return append(r.tokens[:len(r.tokens):len(r.tokens)], prefix...), nil
+	return r.tokens[:len(r.tokens):len(r.tokens)], nil
 }
 
 // Summarizing reports whether the last prompt asks for a summary, and of how many
@@ -201,7 +207,14 @@ func (r *Recorder) append(e Entry) {
 			}
 		}
 	}
-	r.tokens = append(r.tokens, e.IDs...)
+	// A prompt that was given out shares the array of tokens: what it holds is never
+	// written again.
+	prefix := r.tokens[r.size:]
+	if len(prefix) > len(e.IDs) || !slices.Equal(prefix, e.IDs[:len(prefix)]) {
+		r.tokens, prefix = slices.Clone(r.tokens[:r.size]), nil
+	}
+	r.tokens = append(r.tokens, e.IDs[len(prefix):]...)
+	r.size = len(r.tokens)
 	r.window = append(r.window, r.item(i, nil))
 }
 
@@ -232,7 +245,7 @@ func (r *Recorder) show(record condense.Record) error {
 			window = append(window, r.item(i, replaced[i]))
 		}
 	}
-	r.window, r.tokens = window, tokens
+	r.window, r.tokens, r.size = window, tokens, len(tokens)
 	return nil
 }
 
