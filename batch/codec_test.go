@@ -239,10 +239,10 @@ func TestRowsThatDoNotFit(t *testing.T) {
 		return fmt.Sprintf(`{"trajectory_id":"t","inv_iter":%d,"response_ids":[2],"loss_mask":[1]%s}`, inv, more) + "\n"
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"duplicate":      {row(0, "") + row(0, ""), `trajectory "t": inv_iter 0 on rows 0 and 1: want it once`},
+		"duplicate":      {row(0, "") + row(0, ""), `line 2: trajectory "t": inv_iter 0 comes twice`},
 		"missing":        {row(0, "") + row(2, ""), `trajectory "t": inv_iter 2 on one of 2 rows: want 0 to 1, each once`},
 		"missing last":   {row(1, ""), `trajectory "t": inv_iter 1 on one of 1 rows`},
-		"scores differ":  {row(0, `,"score":1`) + row(1, `,"score":2`), `trajectory "t": score 1 on inv_iter 0, 2 on an earlier segment: want one score`},
+		"scores differ":  {row(0, `,"score":1`) + row(1, `,"score":2`), `line 1: trajectory "t": score 1 on inv_iter 0, 2 on an earlier segment: want one score`},
 		"groups differ":  {row(0, `,"group_id":"a"`) + row(1, `,"group_id":"b"`), `trajectory "t": group_id "b" on inv_iter 1, "a" on inv_iter 0: want one group`},
 		"status differs": {row(0, `,"status":"finished"`) + row(1, `,"status":"failed"`), `trajectory "t": status "finished" on inv_iter 0, "failed" on an earlier segment`},
 		"score NaN":      {row(0, `,"score":NaN`), `trajectory "t": inv_iter 0: score NaN: want a finite number`},
@@ -329,7 +329,7 @@ func TestSafetensorsContent(t *testing.T) {
 		"offsets from 1":   {func(b *Batch) { b.CuSeqLens = []int64{1, 3, 6} }, "cu_seqlens starts with 1"},
 		"prompt too long":  {func(b *Batch) { b.Rows[1].PromptLen = 4 }, `row 1, trajectory "u", inv_iter 0: prompt_len 4 of a row of 3 tokens`},
 		"prompt trainable": {func(b *Batch) { b.Rows[0].PromptLen = 2 }, `row 0, trajectory "t", inv_iter 0: loss_mask is set on prompt token 1`},
-		"duplicate":        {func(b *Batch) { b.Rows[1].TrajectoryID = "t" }, `trajectory "t": inv_iter 0 on rows 0 and 1`},
+		"duplicate":        {func(b *Batch) { b.Rows[1].TrajectoryID = "t" }, `row 1: trajectory "t": inv_iter 0 comes twice`},
 		"missing":          {func(b *Batch) { b.Rows[1].InvIter = 3 }, `trajectory "u": inv_iter 3`},
 		"status":           {func(b *Batch) { b.Rows[1].Status = "done" }, `trajectory "u": inv_iter 0: status "done"`},
 	} {

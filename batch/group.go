@@ -26,7 +26,7 @@ type Trajectory struct {
 // Trajectories groups the rows by trajectory id, in the order in which the ids
 // first appear; the rows themselves may come in any order.
 //
-// It fails, naming the trajectory, when an inv_iter is missing or comes twice,
+// It fails with a *RowError that names the trajectory when an inv_iter is missing or comes twice,
 // when the rows of a trajectory disagree on group, status or score, or when a
 // score or bootstrap value is not finite.
 func (b *Batch) Trajectories() ([]Trajectory, error) {
@@ -75,17 +75,32 @@ func (b *Batch) Trajectories() ([]Trajectory, error) {
 	return out, nil
 }
 
+// RowError is a fault of one row of a batch.
+type RowError struct {
+	Row int
+	Err error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
+
+func (e *RowError) Unwrap() error { return e.Err }
+
+// wrong is a RowError of trajectory t.
+func (t *Trajectory) wrong(row int, format string, args ...any) error {
+	return &RowError{row, fmt.Errorf("trajectory %q: %w", t.ID, fmt.Errorf(format, args...))}
+}
+
 // place puts row i of the batch into its place in time.
 func (t *Trajectory) place(b *Batch, i int) error {
 	n, k := len(t.Rows), b.Rows[i].InvIter
 	switch {
 	case k < 0:
-		return fmt.Errorf("trajectory %q: row %d: inv_iter %d: want 0 or more", t.ID, i, k)
+		return t.wrong(i, "inv_iter %d: want 0 or more", k)
 	case k >= n:
 		// n rows with one number beyond n−1: one below it is missing.
-		return fmt.Errorf("trajectory %q: inv_iter %d on one of %d rows: want 0 to %d, each once", t.ID, k, n, n-1)
+		return t.wrong(i, "inv_iter %d on one of %d rows: want 0 to %d, each once", k, n, n-1)
 	case t.Rows[n-1-k] >= 0:
-		return fmt.Errorf("trajectory %q: inv_iter %d on rows %d and %d: want it once", t.ID, k, t.Rows[n-1-k], i)
+		return t.wrong(i, "inv_iter %d comes twice", k)
 	}
 	t.Rows[n-1-k] = i
 	return nil
@@ -98,23 +113,23 @@ func (t *Trajectory) close(b *Batch) error {
 	for _, i := range t.Rows {
 		r := &b.Rows[i]
 		if r.GroupID != t.GroupID {
-			return fmt.Errorf("trajectory %q: group_id %q on inv_iter %d, %q on inv_iter %d: want one group", t.ID, t.GroupID, first.InvIter, r.GroupID, r.InvIter)
+			return t.wrong(i, "group_id %q on inv_iter %d, %q on inv_iter %d: want one group", t.GroupID, first.InvIter, r.GroupID, r.InvIter)
 		}
 		if r.Status != "" {
 			if err := r.Status.Validate(); err != nil {
-				return fmt.Errorf("trajectory %q: inv_iter %d: %w", t.ID, r.InvIter, err)
+				return t.wrong(i, "inv_iter %d: %w", r.InvIter, err)
 			}
 			if t.Status != "" && t.Status != r.Status {
-				return fmt.Errorf("trajectory %q: status %q on inv_iter %d, %q on an earlier segment: want one status", t.ID, r.Status, r.InvIter, t.Status)
+				return t.wrong(i, "status %q on inv_iter %d, %q on an earlier segment: want one status", r.Status, r.InvIter, t.Status)
 			}
 			t.Status = r.Status
 		}
 		if r.HasScore {
 			if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
-				return fmt.Errorf("trajectory %q: inv_iter %d: score %v: want a finite number", t.ID, r.InvIter, r.Score)
+				return t.wrong(i, "inv_iter %d: score %v: want a finite number", r.InvIter, r.Score)
 			}
 			if t.HasScore && t.Score != r.Score {
-				return fmt.Errorf("trajectory %q: score %v on inv_iter %d, %v on an earlier segment: want one score", t.ID, r.Score, r.InvIter, t.Score)
+				return t.wrong(i, "score %v on inv_iter %d, %v on an earlier segment: want one score", r.Score, r.InvIter, t.Score)
 			}
 			t.Score, t.HasScore = r.Score, true
 		}
@@ -123,10 +138,10 @@ func (t *Trajectory) close(b *Batch) error {
 		t.Status = trajectory.Finished
 	}
 	if t.Status == trajectory.Truncated || t.Status == trajectory.ContextOverflow {
-		last := &b.Rows[t.Rows[len(t.Rows)-1]]
-		t.BootstrapValue = last.BootstrapValue
+		last := t.Rows[len(t.Rows)-1]
+		t.BootstrapValue = b.Rows[last].BootstrapValue
 		if math.IsNaN(t.BootstrapValue) || math.IsInf(t.BootstrapValue, 0) {
-			return fmt.Errorf("trajectory %q: bootstrap_value %v: want a finite number", t.ID, t.BootstrapValue)
+			return t.wrong(last, "bootstrap_value %v: want a finite number", t.BootstrapValue)
 		}
 	}
 	return nil

@@ -28,7 +28,8 @@ type LineDecoder struct {
 	// unnamed are the columns that a row with trainable tokens left out, by
 	// their place in floatColumns: the number of the first such line.
 	unnamed [7]int
-	given   []bool // rows that named rewards
+	given   []bool  // rows that named rewards
+	lines   []int32 // number of the line of each row
 	row     jsonRow
 }
 
@@ -240,6 +241,7 @@ func (d *LineDecoder) add(r *jsonRow, number int) {
 	}
 	b.Rows = append(b.Rows, row)
 	d.given = append(d.given, r.seen.has(fieldRewards))
+	d.lines = append(d.lines, int32(number))
 	b.TokenIDs = append(append(b.TokenIDs, r.prompt...), r.response...)
 	after := len(b.TokenIDs)
 	b.CuSeqLens = append(b.CuSeqLens, int64(after))
@@ -285,10 +287,32 @@ func (d *LineDecoder) Append(other *LineDecoder) {
 		}
 	}
 	d.given = append(d.given, other.given...)
+	d.lines = append(d.lines, other.lines...)
 	if err := a.Append(b); err != nil {
 		panic(err) // the columns are the same by now
 	}
 }
+
+// Cut takes the first n rows out of d. What d has seen of columns stays, for
+// Missing.
+func (d *LineDecoder) Cut(n int) *LineDecoder {
+	rest := d.batch.Select(span(n, len(d.batch.Rows)))
+	head := &LineDecoder{batch: *d.batch.Slice(0, n), given: d.given[:n:n], lines: d.lines[:n:n]}
+	d.batch, d.given, d.lines = *rest, slices.Clone(d.given[n:]), slices.Clone(d.lines[n:])
+	return head
+}
+
+// span lists the numbers [from, to).
+func span(from, to int) []int {
+	out := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// Row returns what row i says of itself.
+func (d *LineDecoder) Row(i int) *Row { return &d.batch.Rows[i] }
 
 // Batch returns the rows as a batch that has passed Validate. The decoder must
 // not be used afterwards.
@@ -301,8 +325,8 @@ func (d *LineDecoder) Batch() (*Batch, error) {
 		return nil, err
 	}
 	trajectories, err := b.Trajectories()
-	if err != nil {
-		return nil, err
+	if bad := (*RowError)(nil); errors.As(err, &bad) {
+		return nil, fmt.Errorf("line %d: %w", d.lines[bad.Row], bad.Err)
 	}
 	if b.Rewards != nil {
 		d.placeScores(trajectories)

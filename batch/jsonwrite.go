@@ -10,7 +10,7 @@ import (
 )
 
 // AppendJSON appends row i as one line of JSON Lines, with the newline. Fields
-// that say nothing (no score, no group, absent columns) are left out. In the
+// that say nothing (no prompt, no score, no group, absent columns) are left out. In the
 // token columns a NaN is null and an infinity ±1e999, as JSON has no words for
 // them.
 func (b *Batch) AppendJSON(dst []byte, i int) []byte {
@@ -22,7 +22,9 @@ func (b *Batch) AppendJSON(dst []byte, i int) []byte {
 		dst = appendString(append(dst, `,"group_id":`...), r.GroupID)
 	}
 	dst = strconv.AppendInt(append(dst, `,"inv_iter":`...), int64(r.InvIter), 10)
-	dst = appendInts(append(dst, `,"prompt_ids":`...), b.TokenIDs[prompt:start])
+	if start > prompt {
+		dst = appendInts(append(dst, `,"prompt_ids":`...), b.TokenIDs[prompt:start])
+	}
 	dst = appendInts(append(dst, `,"response_ids":`...), b.TokenIDs[start:end])
 	dst = appendMask(append(dst, `,"loss_mask":`...), b.LossMask[start:end])
 	for _, c := range b.floatColumns() {

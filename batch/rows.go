@@ -1,6 +1,9 @@
 package batch
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // floatColumns lists the float columns with the names that they have in files.
 func (b *Batch) floatColumns() [7]floatColumn {
@@ -33,6 +36,26 @@ func (b *Batch) Select(rows []int) *Batch {
 	from, to := b.floatColumns(), out.floatColumns()
 	for c := range from {
 		*to[c].data = Gather(b, *from[c].data, rows)
+	}
+	return out
+}
+
+// Slice returns the rows [from, to) as a batch that shares the columns of b,
+// with offsets of its own.
+func (b *Batch) Slice(from, to int) *Batch {
+	start, end := b.CuSeqLens[from], b.CuSeqLens[to]
+	out := &Batch{
+		Rows: b.Rows[from:to:to], CuSeqLens: make([]int64, to-from+1),
+		TokenIDs: b.TokenIDs[start:end:end], LossMask: b.LossMask[start:end:end],
+	}
+	for i := range out.CuSeqLens {
+		out.CuSeqLens[i] = b.CuSeqLens[from+i] - start
+	}
+	mine, theirs := out.floatColumns(), b.floatColumns()
+	for c := range mine {
+		if *theirs[c].data != nil {
+			*mine[c].data = (*theirs[c].data)[start:end:end]
+		}
 	}
 	return out
 }
@@ -95,6 +118,12 @@ func (b *Batch) Trainable(i int) int {
 		}
 	}
 	return n
+}
+
+// HasTrainable tells whether the loss mask keeps a token of row i.
+func (b *Batch) HasTrainable(i int) bool {
+	start, end := b.Span(i)
+	return slices.Contains(b.LossMask[start:end], true)
 }
 
 // Describe names row i in an error: its trajectory and segment.

@@ -15,13 +15,15 @@ import (
 
 // commands is the whole command line; each command lives in a file of its name.
 type commands struct {
-	Train    trainCommand    `cmd:"" help:"Train an agent past its context window."`
-	Pretrain pretrainCommand `cmd:"" help:"Make a base model by cloning a demonstrator."`
-	Eval     evalCommand     `cmd:"" help:"Play unseen tasks with a model."`
-	Ablate   ablateCommand   `cmd:"" help:"Compare ways to assign credit."`
-	Config   configCommand   `cmd:"" help:"Print the configuration."`
-	Condense condenseCommand `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
-	Replay   replayCommand   `cmd:"" help:"Derive prompts again from log and record, and compare."`
+	Train     trainCommand     `cmd:"" help:"Train an agent past its context window."`
+	Pretrain  pretrainCommand  `cmd:"" help:"Make a base model by cloning a demonstrator."`
+	Eval      evalCommand      `cmd:"" help:"Play unseen tasks with a model."`
+	Ablate    ablateCommand    `cmd:"" help:"Compare ways to assign credit."`
+	Config    configCommand    `cmd:"" help:"Print the configuration."`
+	Advantage advantageCommand `cmd:"" help:"Compute advantages and returns of a batch."`
+	Batch     batchCommand     `cmd:"" help:"Look at, convert and check batches."`
+	Condense  condenseCommand  `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
+	Replay    replayCommand    `cmd:"" help:"Derive prompts again from log and record, and compare."`
 }
 
 // inputError marks bad usage and bad input: exit status 2 instead of 1.
