@@ -1,0 +1,243 @@
+package template
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/chat"
+)
+
+func compileFile(t testing.TB, name string) *Template {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := Compile(string(source))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return compiled
+}
+
+// TestAgainstPython compares with what Python's jinja2 rendered (see testdata).
+func TestAgainstPython(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open(filepath.Join("testdata", "cases.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	templates := make(map[string]*Template)
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	n := 0
+	for lines.Scan() {
+		var c struct {
+			Template            string
+			Name                string
+			Messages            []chat.Message
+			Tools               []chat.Tool
+			AddGenerationPrompt bool `json:"add_generation_prompt"`
+			Variables           map[string]any
+			Text                *string
+			Error               string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if templates[c.Template] == nil {
+			templates[c.Template] = compileFile(t, c.Template)
+		}
+		got, err := templates[c.Template].Render(c.Messages, Options{Tools: c.Tools, AddGenerationPrompt: c.AddGenerationPrompt, Variables: c.Variables})
+		switch {
+		case c.Text == nil && !strings.Contains(c.Error, "None"):
+			t.Errorf("%s, %s: Python fails: %s", c.Template, c.Name, c.Error)
+		case c.Text != nil && (err != nil || got != *c.Text):
+			t.Errorf("%s, %s\n got %q, %v\nwant %q", c.Template, c.Name, got, err, *c.Text)
+		}
+		n++
+	}
+	if err := lines.Err(); err != nil || n < 200 {
+		t.Errorf("%d cases, %v", n, err)
+	}
+}
+
+// TestBadTemplates checks that templates that fail, loop or recurse are errors.
+func TestBadTemplates(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"{{ raise_exception('no tools please') }}":                                                        "no tools please",
+		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}":                "loops without end",
+		"{% for a in range(1000000000000) %}{% endfor %}":                                                 "range: more than 1,000,000 numbers",
+		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}":                                                 "recurses without end",
+		"{%- macro a() -%}{{ b() }}{%- endmacro -%}{%- macro b() -%}{{ a() }}{%- endmacro -%}{{- a() -}}": "recurses without end",
+		"a\n{% if %}":                   "chat template: jinja parse",
+		"a\nb {{ 'x ":                   "line 2: the tag",
+		"{# never closed":               "line 1: the tag",
+		"{% raw %} {{ x }}":             "raw",
+		"{% for m in messages %}":       "chat template: jinja parse",
+		"{{ messages[0].content.x() }}": "chat template: ",
+		"{{ range(0, 5, 0) }}":          "a step of 0",
+		"{{ range('x') }}":              "range: want",
+		"{{ nothing | tojson }}":        "tojson: a value that is undefined",
+		"{{ 1 | unheard_of }}":          "unheard_of",
+	} {
+		compiled, err := Compile(source)
+		if err == nil {
+			_, err = compiled.Render([]chat.Message{{Role: chat.User, Content: "hi"}}, Options{})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "chat template: ") {
+			t.Errorf("%.60q: error %v, want %q", source, err, want)
+		}
+	}
+}
+
+func TestReadConfig(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"bos_token":"<s>","eos_token":{"content":"</s>"},"chat_template":"{{ bos_token }}{{ eos_token }}"}`:               "<s></s>",
+		`{"bos_token":null,"chat_template":[{"name":"tool_use","template":"tools"},{"name":"default","template":"plain"}]}`: "plain",
+		`{"chat_template":[{"name":"tool_use","template":"tools"}]}`:                                                        `none is called "default", there are tool_use`,
+		`{}`:                     "chat_template: there is none",
+		`{`:                      "tokenizer config: ",
+		`{"chat_template":7}`:    "want a text or a list",
+		`{"chat_template":"{{"}`: "chat template: line 1",
+	} {
+		compiled, variables, err := ReadConfig(strings.NewReader(text), "")
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else if got, err = compiled.Render(nil, Options{Variables: variables}); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// letters is a tokenizer of one id a byte, with the delimiters of ChatML.
+type letters struct{}
+
+const imStart, imEnd = 300, 301
+
+func (letters) EncodeRendered(text string) []int32 {
+	var ids []int32
+	for text != "" {
+		switch {
+		case strings.HasPrefix(text, "<|im_start|>"):
+			ids, text = append(ids, imStart), text[len("<|im_start|>"):]
+		case strings.HasPrefix(text, "<|im_end|>"):
+			ids, text = append(ids, imEnd), text[len("<|im_end|>"):]
+		default:
+			ids, text = append(ids, int32(text[0])), text[1:]
+		}
+	}
+	return ids
+}
+
+func spell(ids []int32) string {
+	var text strings.Builder
+	for _, id := range ids {
+		switch id {
+		case imStart:
+			text.WriteString("<|im_start|>")
+		case imEnd:
+			text.WriteString("<|im_end|>")
+		default:
+			text.WriteByte(byte(id))
+		}
+	}
+	return text.String()
+}
+
+// TestExtend goes on with a conversation under a template that hides reasoning as
+// soon as the user speaks again: what was seen keeps it.
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	e := Extender{Template: compileFile(t, "thinking.jinja"), Tokenizer: letters{}, End: imEnd}
+	call := chat.ToolCall{Name: "f", Arguments: "{}"}
+	messages := []chat.Message{
+		{Role: chat.User, Content: "q"},
+		{Role: chat.Assistant, Reasoning: "hm", Content: "look", ToolCalls: []chat.ToolCall{call, call}},
+		{Role: chat.ToolRole, Content: "1"},
+		{Role: chat.ToolRole, Content: "2"},
+		{Role: chat.Assistant, Reasoning: "so", Content: "done"},
+		{Role: chat.User, Content: "again"},
+	}
+	seen, err := e.Prompt(messages[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is sampled spells the reasoning with other white space than the template.
+	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>hm</think>look\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"f\", \"arguments\": {}}<|im_end|>"))
+	if seen, err = e.Extend(seen, messages[:4], 2); err != nil {
+		t.Fatal(err)
+	}
+	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>so</think>done<|im_end|>"))
+	if seen, err = e.Extend(seen, messages, 5); err != nil {
+		t.Fatal(err)
+	}
+	want := `<|im_start|>user
+q<|im_end|>
+<|im_start|>assistant
+<think>hm</think>look
+{"name": "f", "arguments": {}}
+{"name": "f", "arguments": {}}<|im_end|>
+<|im_start|>user
+<tool_response>
+1
+</tool_response>
+<tool_response>
+2
+</tool_response><|im_end|>
+<|im_start|>assistant
+<think>so</think>done<|im_end|>
+<|im_start|>user
+again<|im_end|>
+<|im_start|>assistant
+`
+	if got := spell(seen); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+
+	// The second result would be written into the turn of the first.
+	first, err := e.Prompt(messages[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first = first[:len(first)-len("assistant\n")-1] // without the generation prompt
+	if _, err := e.Extend(first, messages[:4], 3); err == nil || !strings.Contains(err.Error(), "it writes message 3 into the turn of message 2") {
+		t.Errorf("a result written into a turn that was seen: error %v", err)
+	}
+	if _, err := e.Extend(seen, messages, 2); err == nil || !strings.Contains(err.Error(), "turns were seen") {
+		t.Errorf("more turns seen than messages: error %v", err)
+	}
+	for _, known := range []int{0, 7} {
+		if _, err := e.Extend(seen, messages, known); err == nil {
+			t.Errorf("known %d: no error", known)
+		}
+	}
+}
+
+// FuzzCompile checks that no source makes Compile or Render panic.
+func FuzzCompile(f *testing.F) {
+	for _, name := range []string{"chatml.jinja", "thinking.jinja", "whitespace.jinja"} {
+		source, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(source))
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		if _, err := rewrite(source); err != nil && !strings.HasPrefix(err.Error(), "line ") {
+			t.Errorf("error without line: %v", err)
+		}
+	})
+}
