@@ -29,6 +29,9 @@ func Compute(b *batch.Batch, cfg Config) error {
 		return err
 	}
 	v := openView(b)
+	if estimator.Batch {
+		v.segments, v.episodes = make([]Segment[float32], 0, len(b.Rows)), make([]Episode[float32], 0, len(trajectories))
+	}
 	for _, t := range trajectories {
 		if err := v.add(t, cfg); err != nil {
 			return err

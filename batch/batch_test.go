@@ -141,6 +141,31 @@ func TestSelectAppend(t *testing.T) {
 	}
 }
 
+func TestKeepAndSliceAreSelect(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(9, 1))
+	for range 50 {
+		b := randomBatch(rng, 1+rng.IntN(6))
+		from := rng.IntN(len(b.Rows) + 1)
+		to := from + rng.IntN(len(b.Rows)-from+1)
+		if d := differ(b.Slice(from, to), b.Select(span(from, to))); d != "" {
+			t.Fatalf("slice: %s", d)
+		}
+		var rows []int
+		for i := range b.Rows {
+			if rng.IntN(2) == 0 {
+				rows = append(rows, i)
+			}
+		}
+		want := b.Select(rows)
+		if b.Keep(rows); len(rows) > 0 {
+			if d := differ(b, want); d != "" {
+				t.Fatalf("keep: %s", d)
+			}
+		}
+	}
+}
+
 func TestValidateAcceptsRandomBatches(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 1))

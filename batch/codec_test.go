@@ -178,6 +178,47 @@ func TestColumnsThatSomeRowsLack(t *testing.T) {
 	}
 }
 
+// TestDecodersJoin decodes a file in pieces, as several goroutines would, and cuts
+// rows off in between: the rows are those of one decoder.
+func TestDecodersJoin(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 1))
+	for range 100 {
+		want := randomBatch(rng, 1+rng.IntN(6))
+		var decoders, again []*LineDecoder
+		for k, line := range bytes.Split(bytes.TrimSpace(encodeLines(t, want)), []byte("\n")) {
+			if len(decoders) == 0 || rng.IntN(3) == 0 {
+				decoders, again = append(decoders, &LineDecoder{}), append(again, &LineDecoder{})
+			}
+			for _, d := range []*LineDecoder{decoders[len(decoders)-1], again[len(again)-1]} {
+				if err := d.Line(line, k+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		joined, err := JoinLines(decoders).Batch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, joined); d != "" {
+			t.Fatalf("joined: %s", d)
+		}
+		var pending LineDecoder
+		heads := []*LineDecoder{}
+		for _, d := range again {
+			pending.Append(d)
+			heads = append(heads, pending.Cut(rng.IntN(pending.Rows()+1)))
+		}
+		cut, err := JoinLines(append(heads, &pending)).Batch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, cut); d != "" {
+			t.Fatalf("cut and joined: %s", d)
+		}
+	}
+}
+
 func TestLineErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{

@@ -40,6 +40,40 @@ func (b *Batch) Select(rows []int) *Batch {
 	return out
 }
 
+// Keep drops all rows but those given, in ascending order, without further
+// memory: the others move up in the columns.
+func (b *Batch) Keep(rows []int) {
+	lengths := make([]int64, len(rows))
+	for j, i := range rows {
+		lengths[j] = b.CuSeqLens[i+1] - b.CuSeqLens[i]
+	}
+	b.TokenIDs = keep(b, b.TokenIDs, rows)
+	b.LossMask = keep(b, b.LossMask, rows)
+	for _, c := range b.floatColumns() {
+		*c.data = keep(b, *c.data, rows)
+	}
+	for j, i := range rows {
+		b.Rows[j] = b.Rows[i]
+	}
+	clear(b.Rows[len(rows):])
+	b.Rows, b.CuSeqLens = b.Rows[:len(rows)], b.CuSeqLens[:len(rows)+1]
+	for j, n := range lengths {
+		b.CuSeqLens[j+1] = b.CuSeqLens[j] + n
+	}
+}
+
+func keep[T any](b *Batch, column []T, rows []int) []T {
+	if column == nil {
+		return nil
+	}
+	n := 0
+	for _, i := range rows {
+		start, end := b.Span(i)
+		n += copy(column[n:], column[start:end])
+	}
+	return column[:n]
+}
+
 // Slice returns the rows [from, to) as a batch that shares the columns of b,
 // with offsets of its own.
 func (b *Batch) Slice(from, to int) *Batch {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/infinirl/infinirl/advantage"
@@ -94,13 +95,15 @@ func (j *creditJob) run(ctx context.Context, f *os.File) error {
 	return j.atOnce(ctx, f)
 }
 
-// atOnce holds the whole batch in memory.
+// atOnce holds the whole batch in memory. Memory is a few long columns: to collect
+// garbage early costs little and keeps the peak near their size.
 func (j *creditJob) atOnce(ctx context.Context, f *os.File) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	b, err := j.in.read(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := j.credit(b)
+	c, err := j.credit(b, true)
 	if err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*ba
 	rows := 0
 	var failed error // of the first part that is wrong
 	credit := func(b *batch.Batch) (credited, error) {
-		c, err := j.credit(b)
+		c, err := j.credit(b, false) // may be a view of a mapped file
 		c.err = err
 		if err == nil && j.format == formatJSONLines {
 			c.lines = appendLines(nil, c.batch)
@@ -216,8 +219,9 @@ func (s *lineSink) add(c credited) error {
 
 func (s *lineSink) finish() error { return s.w.Flush() }
 
-// credit leaves out what cannot be trained on and computes the rest.
-func (j *creditJob) credit(b *batch.Batch) (credited, error) {
+// credit leaves out what cannot be trained on and computes the rest. A batch that
+// is the job's own is changed in place.
+func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
 	trajectories, err := b.Trajectories()
 	if err != nil {
 		return credited{}, j.in.bad(err)
@@ -233,13 +237,17 @@ func (j *creditJob) credit(b *batch.Batch) (credited, error) {
 		}
 	}
 	if len(drop) > 0 {
-		var keep []int
+		rows := make([]int, 0, len(b.Rows)-len(drop))
 		for i := range b.Rows {
 			if !drop[i] {
-				keep = append(keep, i)
+				rows = append(rows, i)
 			}
 		}
-		c.batch = b.Select(keep)
+		if own {
+			b.Keep(rows)
+		} else {
+			c.batch = b.Select(rows)
+		}
 	}
 	cfg := j.cfg
 	cfg.Warn = func(message string) { c.left.warnings = append(c.left.warnings, message) }

@@ -172,15 +172,15 @@ func (in *batchInput) read(ctx context.Context) (*batch.Batch, error) {
 		b, err := batch.ReadSafetensors(in.r)
 		return b, in.bad(err)
 	}
-	var all batch.LineDecoder
+	var parts []*batch.LineDecoder
 	err := in.decodeLines(ctx, func(d *batch.LineDecoder) error {
-		all.Append(d)
+		parts = append(parts, d)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	b, err := all.Batch()
+	b, err := batch.JoinLines(parts).Batch()
 	return b, in.bad(err)
 }
 
