@@ -122,7 +122,11 @@ func (m *matcher) cut(text string, yield func(part string, id int32)) {
 			if done < start {
 				yield(text[done:start], -1)
 			}
-			yield(text[start:end], token.ID)
+			// Strip may have left nothing of a token that is white space itself,
+			// or, as the reference has it, not have reached it.
+			if start < end {
+				yield(text[start:end], token.ID)
+			}
 			done = end
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 )
 
@@ -42,7 +43,10 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, locate(data, err)
 	}
 	var t Tokenizer
-	var err error
+	vocabulary, err := t.model.parse(file.Model)
+	if err != nil {
+		return nil, err
+	}
 	if t.nfc, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
 		return nil, err
 	}
@@ -53,10 +57,6 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	if err = parseDecoder("decoder", file.Decoder); err != nil {
-		return nil, err
-	}
-	vocabulary, err := t.model.parse(file.Model)
-	if err != nil {
 		return nil, err
 	}
 	return &t, t.add(file.AddedTokens, vocabulary)
@@ -71,10 +71,30 @@ func locate(data []byte, err error) error {
 		before := data[:min(int(syntax.Offset), len(data))]
 		line := bytes.Count(before, []byte("\n")) + 1
 		return fmt.Errorf("line %d, column %d: %w", line, len(before)-bytes.LastIndexByte(before, '\n')-1, err)
-	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s: want %s, got %s", kind.Field, kind.Type, kind.Value)
+	case errors.As(err, &kind):
+		return wrongKind(kind.Field, kind)
 	}
 	return err
+}
+
+func wrongKind(field string, err *json.UnmarshalTypeError) error {
+	want := "an object"
+	switch err.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.String:
+		want = "a string"
+	case reflect.Int32:
+		want = "a whole number of 32 bits"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.Slice:
+		want = "an array"
+	}
+	if field != "" {
+		field += ": "
+	}
+	return fmt.Errorf("%swant %s, got %s", field, want, err.Value)
 }
 
 // component is what the parts of a pipeline have in common: a type, and a list of
@@ -104,7 +124,7 @@ func parseField(field string, data json.RawMessage, to any) error {
 		if kind.Field != "" {
 			field += "." + kind.Field
 		}
-		return fmt.Errorf("%s: want %s, got %s", field, kind.Type, kind.Value)
+		return wrongKind(field, kind)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
@@ -158,6 +178,8 @@ func (p *pretokenizer) parse(data json.RawMessage) error {
 		}
 		var s step
 		switch c.Type {
+		case "":
+			return nil
 		case "Sequence":
 			for i, part := range c.Pretokenizers {
 				if err := walk(fmt.Sprintf("%s.pretokenizers[%d]", field, i), part); err != nil {
@@ -249,6 +271,8 @@ func parseDecoder(field string, data json.RawMessage) error {
 	switch c.Type {
 	case "ByteLevel":
 		return nil
+	case "":
+		return fmt.Errorf("%s: is missing: want ByteLevel", field)
 	case "Sequence":
 		if len(c.Decoders) == 1 {
 			return parseDecoder(field+".decoders[0]", c.Decoders[0])
@@ -350,11 +374,12 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 		spelling := a.Content
 		if a.Normalized && t.nfc {
 			spelling = nfc(spelling)
+			t.model.text[id], _ = spelledBytes(spelling)
 		}
 		if a.control() {
 			t.controls[a.Content] = id
 		}
-		if a.Special {
+		if a.Special && spelling == a.Content { // decode looks for the token as it is spelled
 			t.special[id] = true
 		}
 		switch {
@@ -383,16 +408,15 @@ func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
 		return nil, fmt.Errorf("model: is missing")
 	}
 	var file struct {
-		Type         string
-		Dropout      *float64
-		UnkToken     *string `json:"unk_token"`
-		Prefix       *string `json:"continuing_subword_prefix"`
-		Suffix       *string `json:"end_of_word_suffix"`
-		FuseUnk      bool    `json:"fuse_unk"`
-		ByteFallback bool    `json:"byte_fallback"`
-		IgnoreMerges bool    `json:"ignore_merges"`
-		Vocab        json.RawMessage
-		Merges       []json.RawMessage
+		Dropout      *float64          `json:"dropout"`
+		UnkToken     *string           `json:"unk_token"`
+		Prefix       *string           `json:"continuing_subword_prefix"`
+		Suffix       *string           `json:"end_of_word_suffix"`
+		FuseUnk      bool              `json:"fuse_unk"`
+		ByteFallback bool              `json:"byte_fallback"`
+		IgnoreMerges bool              `json:"ignore_merges"`
+		Vocab        json.RawMessage   `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"`
 	}
 	kind, err := parseComponent("model", data)
 	if err != nil {
