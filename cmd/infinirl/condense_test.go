@@ -50,3 +50,45 @@ func TestCondenseBadInput(t *testing.T) {
 		t.Error("an error left an output file behind")
 	}
 }
+
+// TestCondenseOutput checks what the command prints for one run.
+func TestCondenseOutput(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "long.json")
+	if err := os.WriteFile(file, []byte(longTalk(t)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flags, want string }{
+		{"", `long (openai-messages): 27 messages, 3628 tokens, 3 segments, finished, score 1
+  inv_iter  kept  dropped  replaced  before  after  prompt  response  trainable
+         2     2        0         0      81     81     103      1236        340
+         1     4        8         0    1541    373     395       944        272
+         0     4       16         0    1541    373     395       896        224
+1 runs, 3 segments: 1 finished, 0 truncated, 0 context_overflow
+`},
+		{"--draw", `long: 27 messages, 3 segments, finished, score 1
+  ┌─ segment 0 (inv_iter=2) ───────────────────────────────────────────────┐
+  │  sys | user ‖ a₁ t₁ a₂ t₂ a₃ t₃ a₄ t₄ a₅ t₅                            │
+`},
+		{"--json", `,"status":"finished","segments":[{"inv_iter":2,"messages_kept":2,`},
+		{"--compare", `         rule  finished  ended early  segments  processed  prefill  decode  reused  dropped  segments/Mtok  trained on
+         none         0            1         1       1339      999     340   70.9%        0          648.9        1339
+    tool-fifo         1            0         3       3179     2343     836   76.8%     2336          826.9        3969
+`},
+		{"--compare --json", `"rule":"summary","runs":1,"finished":1,`},
+		{"-o -", `{"trajectory_id":"long","group_id":"long","inv_iter":2,"prompt_ids":[60,124,105,`},
+	} {
+		code, out, stderr := command(t, "", append([]string{"condense", file, "--high", "1500"}, strings.Fields(c.flags)...)...)
+		if code != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("%s: exit %d, %s\n got %s\nwant %s", c.flags, code, stderr, out, c.want)
+		}
+	}
+	// Of a folder, files without runs are passed over.
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "other.json"), []byte(`{"a":1}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := command(t, "", "condense", filepath.Dir(file), "--high", "1500")
+	if code != 0 || !strings.Contains(out, "1 runs, 3 segments") || !strings.Contains(stderr, "passed over: ") {
+		t.Errorf("folder: exit %d, %s%s", code, out, stderr)
+	}
+}
