@@ -71,8 +71,18 @@ var fieldNumbers = map[string]int{
 	"bootstrap_value": fieldBootstrap, "policy_version": fieldPolicyVersion, "condense": fieldCondense,
 }
 
+// LineError is a fault in a line of JSON Lines, counted from 1.
+type LineError struct {
+	Line int
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *LineError) Unwrap() error { return e.Err }
+
 // Line adds the row in line, which is the number-th of the file. Blank lines
-// are none. The error names line and field.
+// are none. The error is a *LineError that names the field.
 func (d *LineDecoder) Line(line []byte, number int) error {
 	c := cursor{data: line}
 	if c.peek() == 0 && c.pos == len(line) {
@@ -81,10 +91,10 @@ func (d *LineDecoder) Line(line []byte, number int) error {
 	r := &d.row
 	r.reset()
 	if err := r.parse(&c); err != nil {
-		return fmt.Errorf("line %d: %w", number, err)
+		return &LineError{number, err}
 	}
 	if err := r.check(); err != nil {
-		return fmt.Errorf("line %d: trajectory %q: %w", number, r.TrajectoryID, err)
+		return &LineError{number, fmt.Errorf("trajectory %q: %w", r.TrajectoryID, err)}
 	}
 	d.add(r, number)
 	return nil
@@ -380,7 +390,7 @@ func (d *LineDecoder) Batch() (*Batch, error) {
 	}
 	trajectories, err := b.Trajectories()
 	if bad := (*RowError)(nil); errors.As(err, &bad) {
-		return nil, fmt.Errorf("line %d: %w", d.lines[bad.Row], bad.Err)
+		return nil, &LineError{int(d.lines[bad.Row]), bad.Err}
 	}
 	if b.Rewards != nil {
 		d.placeScores(trajectories)
@@ -388,12 +398,12 @@ func (d *LineDecoder) Batch() (*Batch, error) {
 	return b, nil
 }
 
-// Missing returns an error that names a column which some row has and a row
-// with trainable tokens has not, with that row's line.
+// Missing returns a *LineError if some row has a column that a row with
+// trainable tokens has not.
 func (d *LineDecoder) Missing() error {
 	for k, c := range d.batch.floatColumns() {
 		if *c.data != nil && d.unnamed[k] != 0 {
-			return fmt.Errorf("line %d: %s is missing, and other rows have it", d.unnamed[k], c.name)
+			return &LineError{d.unnamed[k], fmt.Errorf("%s is missing, and other rows have it", c.name)}
 		}
 	}
 	return nil
@@ -413,7 +423,8 @@ func (d *LineDecoder) placeScores(trajectories []Trajectory) {
 	}
 }
 
-// ReadJSONLines reads a whole file of JSON Lines. The error names the line.
+// ReadJSONLines reads a whole file of JSON Lines. The error of bad content is a
+// *LineError.
 func ReadJSONLines(r io.Reader) (*Batch, error) {
 	var d LineDecoder
 	lines := NewLineReader(r)

@@ -152,6 +152,9 @@ func (in *batchInput) bad(err error) error {
 	if err == nil {
 		return nil
 	}
+	if line := (*batch.LineError)(nil); errors.As(err, &line) {
+		return badInput(fmt.Errorf("%s:%d: %w", in.name, line.Line, line.Err))
+	}
 	return badInput(fmt.Errorf("%s: %w", in.name, err))
 }
 
