@@ -154,13 +154,12 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 				return p
 			}
 			var tokens int
-			if tokens, summary = r.Summarizing(); !summary {
-				before := len(r.Trajectory().Segments)
-				again, err := r.Prompt(len(sampled))
-				if err != nil || !slices.Equal(again, prompt) || len(r.Trajectory().Segments) != before {
-					t.Fatalf("asked again: %d tokens and %d segments, first %d and %d; %v",
-						len(again), len(r.Trajectory().Segments), len(prompt), before, err)
-				}
+			tokens, summary = r.Summarizing()
+			before := len(r.Trajectory().Segments)
+			again, err := r.Prompt(len(sampled))
+			if err != nil || !slices.Equal(again, prompt) || len(r.Trajectory().Segments) != before {
+				t.Fatalf("asked again: %d tokens and %d segments, first %d and %d; %v",
+					len(again), len(r.Trajectory().Segments), len(prompt), before, err)
 			}
 			reply := sampled
 			if summary {

@@ -66,6 +66,9 @@ func (r *Recorder) Observe(messages ...chat.Message) error {
 // a new segment opened. StatusOf tells how an episode ends that has no window.
 // The ids must not be changed; they stay as they are.
 func (r *Recorder) Prompt(reply int) ([]int32, error) {
+	if _, ok := r.Summarizing(); ok && r.awaiting { // asked for again
+		return r.tokens[:len(r.tokens):len(r.tokens)], nil
+	}
 	prefix := r.codec.GenerationPrefix()
 	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: r.size,
 		Reserve: len(prefix) + r.extra + reply, Segments: len(r.t.Segments), Text: text{r.codec, r.t}}
