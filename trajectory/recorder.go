@@ -234,7 +234,9 @@ func (r *Recorder) item(i int, replaced *condense.Replacement) condense.Item {
 
 // show replaces the window by what a record keeps.
 func (r *Recorder) show(record condense.Record) error {
-	tokens, err := record.Prompt(nil, r.t)
+	// It will grow to about what it was, unless that was one huge message.
+	room := min(cap(r.tokens), max(4*record.TokensAfter, 1<<16))
+	tokens, err := record.Prompt(make([]int32, 0, room), r.t)
 	if err != nil {
 		return err
 	}
@@ -242,7 +244,7 @@ func (r *Recorder) show(record condense.Record) error {
 		return fmt.Errorf("trajectory %s, message %d: rule %s counts %d tokens, its record gives %d", r.t.ID, r.t.Len(), record.Rule, record.TokensAfter, len(tokens))
 	}
 	replaced := record.Replacements()
-	var window []condense.Item
+	window := make([]condense.Item, 0, cap(r.window))
 	for _, k := range record.Keep {
 		for i := k.Start; i < k.End; i++ {
 			window = append(window, r.item(i, replaced[i]))
