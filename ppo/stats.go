@@ -135,6 +135,15 @@ func (s *Stats) Metrics() Metrics {
 	return m
 }
 
+// PerUpdate turns the loss parts, which are sums over optimizer steps, into their
+// means over n of them; everything else is a mean already.
+func (m Metrics) PerUpdate(n int) Metrics {
+	for _, part := range []*float64{&m.Loss, &m.PolicyLoss, &m.ValueLoss, &m.KLLoss, &m.EntropyLoss} {
+		*part /= float64(max(1, n))
+	}
+	return m
+}
+
 // moments keeps mean and sum of squared deviations without cancellation
 // (Welford; merging: Chan et al. 1979).
 type moments struct{ n, mean, m2 float64 }

@@ -80,6 +80,7 @@ type LoopConfig struct {
 	MicroBatchTokens int     `yaml:"micro_batch_tokens"`
 	ActorLR          float64 `yaml:"actor_lr"`
 	CriticLR         float64 `yaml:"critic_lr"`
+	FinalLR          float64 `yaml:"final_lr"`
 	CriticWarmup     int     `yaml:"critic_warmup"`
 	WeightDecay      float64 `yaml:"weight_decay"`
 	MaxGradNorm      float64 `yaml:"max_grad_norm"`
@@ -166,6 +167,14 @@ func oneLine(err error) string {
 	return message
 }
 
+// learningRateShare is 1 at the first step and falls linearly to final_lr at the last.
+func (c Config) learningRateShare(step int) float64 {
+	if c.Train.Steps < 2 {
+		return 1
+	}
+	return 1 - (1-c.Train.FinalLR)*float64(step)/float64(c.Train.Steps-1)
+}
+
 // Validate returns an error that names the first key whose value cannot work.
 func (c Config) Validate() error {
 	checks := []struct {
@@ -187,8 +196,10 @@ func (c Config) Validate() error {
 		{c.Train.Epochs > 0, "train.epochs", c.Train.Epochs, "1 or more"},
 		{c.Train.Minibatches > 0, "train.minibatches", c.Train.Minibatches, "1 or more"},
 		{c.Train.MicroBatchTokens > 0, "train.micro_batch_tokens", c.Train.MicroBatchTokens, "1 or more"},
+		{c.Condense.Rule == condense.None || c.Train.MicroBatchTokens >= c.Condense.High, "train.micro_batch_tokens", c.Train.MicroBatchTokens, "condense.high or more: a row must fit"},
 		{c.Train.ActorLR > 0, "train.actor_lr", c.Train.ActorLR, "more than 0"},
 		{c.Train.CriticLR > 0, "train.critic_lr", c.Train.CriticLR, "more than 0"},
+		{c.Train.FinalLR >= 0 && c.Train.FinalLR <= 1, "train.final_lr", c.Train.FinalLR, "0 to 1"},
 		{c.Train.CriticWarmup >= 0, "train.critic_warmup", c.Train.CriticWarmup, "0 or more"},
 		{c.Train.WeightDecay >= 0, "train.weight_decay", c.Train.WeightDecay, "0 or more"},
 		{c.Train.MaxGradNorm > 0, "train.max_grad_norm", c.Train.MaxGradNorm, "more than 0"},

@@ -43,9 +43,9 @@ type embedded struct {
 	reference             *lm.Model // frozen
 	actorGrad, criticGrad *lm.Gradients
 	actorOpt, criticOpt   *lm.AdamW
-	actorRate, criticRate float64
+	cfg                   LoopConfig
+	rateShare             float64 // of the configured learning rates
 	temperature           float32
-	microBatchTokens      int
 	version               int64
 	progress              func(rows int) // hears of rows that were learnt from
 }
@@ -58,10 +58,9 @@ func newEmbedded(base *lm.Model, cfg Config, progress func(rows int)) (*embedded
 	}
 	l := &embedded{
 		actor: base.Clone(), critic: critic, reference: base,
-		actorRate: cfg.Train.ActorLR, criticRate: cfg.Train.CriticLR,
-		temperature:      float32(cfg.Rollout.Temperature),
-		microBatchTokens: cfg.Train.MicroBatchTokens,
-		progress:         progress,
+		cfg: cfg.Train, rateShare: 1,
+		temperature: float32(cfg.Rollout.Temperature),
+		progress:    progress,
 	}
 	for _, m := range []*lm.Model{l.actor, l.critic, l.reference} {
 		m.Threads = cfg.Threads
@@ -78,6 +77,9 @@ func newEmbedded(base *lm.Model, cfg Config, progress func(rows int)) (*embedded
 }
 
 func (l *embedded) Version() int64 { return l.version }
+
+// decay sets the learning rates to a share of the configured ones.
+func (l *embedded) decay(share float64) { l.rateShare = share }
 
 // The files of a checkpoint, beside the loop's state.
 const (
@@ -181,7 +183,14 @@ func (l *embedded) Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config
 	if err != nil {
 		return stats, err
 	}
-	parts := splitTokens(mini, l.microBatchTokens)
+	all := make([]int, len(mini.Rows))
+	for i := range all {
+		all[i] = i
+	}
+	parts, err := mini.MicroBatches(all, l.cfg.MicroBatchTokens)
+	if err != nil {
+		return stats, fmt.Errorf("train.micro_batch_tokens: %w", err)
+	}
 	l.actorGrad.Zero()
 	l.criticGrad.Zero()
 	for _, part := range parts {
@@ -201,11 +210,11 @@ func (l *embedded) Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config
 		l.progress(len(part))
 	}
 	if !criticOnly {
-		if stats.ActorGradNorm, err = l.actorOpt.Step(l.actorGrad, l.actorRate); err != nil {
+		if stats.ActorGradNorm, err = l.actorOpt.Step(l.actorGrad, l.rateShare*l.cfg.ActorLR); err != nil {
 			return stats, fmt.Errorf("actor: %w", err)
 		}
 	}
-	if stats.CriticGradNorm, err = l.criticOpt.Step(l.criticGrad, l.criticRate); err != nil {
+	if stats.CriticGradNorm, err = l.criticOpt.Step(l.criticGrad, l.rateShare*l.cfg.CriticLR); err != nil {
 		return stats, fmt.Errorf("critic: %w", err)
 	}
 	l.version++
@@ -286,18 +295,4 @@ func (l *embedded) accumulateValue(ctx context.Context, b *batch.Batch, weights 
 		return ppo.Stats{}, err
 	}
 	return seen.merge(b)
-}
-
-func splitTokens(b *batch.Batch, most int) [][]int {
-	var parts [][]int
-	tokens := most
-	for i := range b.Rows {
-		start, end := b.Span(i)
-		if tokens += end - start; tokens > most {
-			parts = append(parts, nil)
-			tokens = end - start
-		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], i)
-	}
-	return parts
 }

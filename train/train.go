@@ -130,7 +130,8 @@ func (r *run) openEnvironment() (*lm.Model, error) {
 
 // newSampler returns a sampler for as many episodes as are in flight at once.
 func newSampler(actor *lm.Model, cfg Config) (*lm.Sampler, error) {
-	return lm.NewSampler(actor, lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency})
+	const cacheBytes = 128 << 20 // forgotten sessions are kept only within this
+	return lm.NewSampler(actor, lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency, CacheBytes: cacheBytes})
 }
 
 func (r *run) close() error {
@@ -437,6 +438,7 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 		done += rows
 		r.progress.Status(what, done, total)
 	}
+	r.learner.decay(r.cfg.learningRateShare(step))
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, ^uint64(step)))
 	var losses ppo.Stats
 	updates := 0
@@ -463,7 +465,7 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 	if err := r.sampler.Refresh(ctx, r.learner.Version(), nil); err != nil {
 		return err
 	}
-	metrics.Update = losses.Metrics()
+	metrics.Update = losses.Metrics().PerUpdate(updates)
 	metrics.ActorGradNorm /= float64(updates)
 	metrics.CriticGradNorm /= float64(updates)
 	return nil
@@ -494,6 +496,5 @@ func (r *run) saveRollouts(step int, b *batch.Batch) error {
 		return err
 	}
 	path := filepath.Join(dir, fmt.Sprintf("step-%06d.safetensors", step+1))
-	_ = path
-	return nil
+	return atomicfile.Write(path, func(w io.Writer) error { return b.WriteSafetensors(w, batch.Packed) })
 }

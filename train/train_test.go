@@ -1,0 +1,415 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/policy"
+	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/trajectory"
+)
+
+// small is the key-to-door configuration cut down to seconds.
+func small(t *testing.T, overrides ...string) Config {
+	t.Helper()
+	cfg, err := Shipped("keytodoor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, assignment := range append([]string{
+		"rollout.groups=8", "train.steps=3", "train.minibatches=2", "eval.tasks=16",
+	}, overrides...) {
+		if err := cfg.Set(assignment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestEveryShippedConfigurationLoads(t *testing.T) {
+	t.Parallel()
+	names := configs.Names()
+	if !slices.Contains(names, DefaultEnv) {
+		t.Errorf("shipped configurations %v lack %s", names, DefaultEnv)
+	}
+	for _, name := range names {
+		cfg, err := Shipped(name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text, err := cfg.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Config
+		if err := again.MergeBytes(text, name); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(cfg, again) {
+			t.Errorf("%s: written and read again it is another configuration:\n%+v\n%+v", name, cfg, again)
+		}
+		base, err := LoadBase(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base.NumParameters() < 100_000 || base.NumParameters() > 1_000_000 {
+			t.Errorf("%s: the base has %d parameters, want a few hundred thousand", name, base.NumParameters())
+		}
+	}
+}
+
+// The default file names every key, so that `infinirl config` hides nothing.
+func TestTheDefaultFileIsComplete(t *testing.T) {
+	t.Parallel()
+	text, err := configs.Read(DefaultEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	var check func(kind reflect.Type, at string)
+	check = func(kind reflect.Type, at string) {
+		for i := range kind.NumField() {
+			field := kind.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			if name == "" || name == "-" || strings.HasPrefix(at, "pretrain.model") {
+				continue
+			}
+			if !slices.ContainsFunc(lines, func(line string) bool {
+				return strings.HasPrefix(strings.TrimLeft(line, " -{"), name+":") || strings.Contains(line, " "+name+":")
+			}) {
+				t.Errorf("key %s%s is not in %s.yaml", at, name, DefaultEnv)
+			}
+			if field.Type.Kind() == reflect.Struct {
+				check(field.Type, at+name+".")
+			}
+		}
+	}
+	check(reflect.TypeFor[Config](), "")
+}
+
+func TestBadConfigurationsNameTheirKey(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ assignment, want string }{
+		{"train.stepz=3", "stepz"},
+		{"train.steps=many", "many"},
+		{"train.steps=-1", "train.steps: -1"},
+		{"train", "want key=value"},
+		{"env=chess", "chess"},
+		{"rollout.temperature=0", "rollout.temperature"},
+		{"condense.high=0", "condense: high"},
+		{"condense.low=999", "condense: low"},
+		{"condense.rule=lifo", "condense: rule"},
+		{"advantage.gamma=1.5", "advantage: gamma"},
+		{"advantage.estimator=magic", "magic"},
+		{"ppo.clip_low=-1", "ppo: clip_low"},
+		{"train.final_lr=2", "train.final_lr"},
+		{"train.minibatches=1000", "train.minibatches"},
+		{"train.micro_batch_tokens=10", "train.micro_batch_tokens"},
+	} {
+		cfg, err := Shipped(DefaultEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = cfg.Set(test.assignment); err == nil {
+			err = cfg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("--set %s: error %q, want one line with %q", test.assignment, err, test.want)
+		}
+	}
+}
+
+// untimed returns a run's metrics and summary without what differs between two
+// runs of one seed.
+func untimed(t *testing.T, dir string) ([]StepMetrics, Summary) {
+	t.Helper()
+	steps, err := ReadMetrics(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range steps {
+		steps[i].Timing = Timing{}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, summaryName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Summary
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.WallSeconds, s.PeakRSSBytes, s.TrainTokensPerSecond, s.RolloutTokensPerSecond = 0, 0, 0, 0
+	return steps, s
+}
+
+func TestTwoRunsOfOneSeedAreOne(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	a, b, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "other")
+	// Neither threads nor episodes in flight nor micro-batches' size may matter to the
+	// first two; the size of micro-batches changes the order of sums only.
+	for dir, overrides := range map[string][]string{
+		a:     {"threads=1", "rollout.concurrency=7"},
+		b:     {"threads=2", "rollout.concurrency=64"},
+		other: {"seed=2"},
+	} {
+		if _, err := Run(ctx, small(t, overrides...), Options{Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stepsA, summaryA := untimed(t, a)
+	stepsB, summaryB := untimed(t, b)
+	if !reflect.DeepEqual(stepsA, stepsB) || summaryA != summaryB {
+		t.Errorf("two runs of one seed differ:\n%+v\n%+v\n%+v\n%+v", stepsA, stepsB, summaryA, summaryB)
+	}
+	if steps, _ := untimed(t, other); reflect.DeepEqual(stepsA, steps) {
+		t.Error("two seeds gave the same run")
+	}
+	if _, err := Run(ctx, small(t), Options{Dir: a}); !errors.Is(err, ErrInput) || !errors.Is(err, os.ErrExist) {
+		t.Errorf("a run into a directory that exists: error %v", err)
+	}
+}
+
+// A run that is cancelled wherever, and resumed, ends as one that was not.
+func TestResumedRunEndsAsAnUninterruptedOne(t *testing.T) {
+	t.Parallel()
+	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
+	cfg := small(t, "train.checkpoint_every=2", "train.steps=4")
+	if _, err := Run(context.Background(), cfg, Options{Dir: whole}); err != nil {
+		t.Fatal(err)
+	}
+	resumes := 0
+	for after := 1; ; after++ { // cancel at the first, second, … line of progress
+		ctx, cancel := context.WithCancel(context.Background())
+		lines := &cancelAfter{lines: after, cancel: cancel}
+		_, err := Run(ctx, cfg, Options{Dir: cut, Resume: after > 1, Progress: NewProgress(lines, false)})
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if resumes++; resumes > 20 {
+			t.Fatal("the run never ends")
+		}
+	}
+	if resumes < 4 {
+		t.Errorf("the run was interrupted %d times, want a few", resumes)
+	}
+	stepsWhole, summaryWhole := untimed(t, whole)
+	stepsCut, summaryCut := untimed(t, cut)
+	if !reflect.DeepEqual(stepsWhole, stepsCut) || summaryWhole != summaryCut {
+		t.Errorf("after %d interruptions the run differs:\n%+v\n%+v\n%+v\n%+v", resumes, stepsWhole, stepsCut, summaryWhole, summaryCut)
+	}
+}
+
+// cancelAfter cancels once a number of lines were written.
+type cancelAfter struct {
+	lines  int
+	cancel func()
+}
+
+func (c *cancelAfter) Write(p []byte) (int, error) {
+	if c.lines--; c.lines == 0 {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+// recording keeps every prompt and completion of a sampler.
+type recording struct {
+	policy.Sampler
+	mu    sync.Mutex
+	turns map[string][]turn
+}
+
+type turn struct {
+	prompt     []int32
+	completion policy.Completion
+}
+
+func (r *recording) Sample(ctx context.Context, reqs []policy.Request) ([]policy.Completion, error) {
+	completions, err := r.Sampler.Sample(ctx, reqs)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range completions {
+		id := reqs[i].SessionID
+		r.turns[id] = append(r.turns[id], turn{slices.Clone(reqs[i].Prompt), completions[i]})
+	}
+	return completions, err
+}
+
+// What the learner trains on is what the sampler saw: every prompt token for
+// token, and with unchanged weights every log-prob.
+func TestTheLearnerSeesWhatTheSamplerSaw(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"search", "keytodoor"} {
+		cfg, err := Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &run{cfg: cfg, progress: NewProgress(&strings.Builder{}, false)}
+		base, err := r.openEnvironment()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sampler, err := newSampler(base, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sampler.Close()
+		seen := &recording{Sampler: sampler, turns: map[string][]turn{}}
+		engine, err := rollout.New(r.suite, seen, rollout.Config{Condense: cfg.condenser(), MaxReply: cfg.Rollout.MaxReply,
+			MaxTurns: cfg.Rollout.MaxTurns, Temperature: 1, Concurrency: 16, Forget: sampler.Forget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := make([]rollout.Job, 48)
+		for i := range jobs {
+			task := r.suite.Task(env.Train, i)
+			jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID, GroupID: task.ID, Seed: uint64(i)}
+		}
+		results, err := engine.Run(context.Background(), jobs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var closed []*trajectory.Trajectory
+		segments := 0
+		for _, result := range results {
+			closed = append(closed, result.Trajectory)
+			segments += len(result.Trajectory.Segments)
+		}
+		if segments < 3*len(jobs) {
+			t.Fatalf("%s: %d segments of %d trajectories: the window does not cut", name, segments, len(jobs))
+		}
+		b, err := batch.FromTrajectories(closed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPrompts(t, b, seen.turns)
+		learner, err := newEmbedded(base, cfg, func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := learner.LogProbs(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		worst := 0.0
+		for i, trainable := range b.LossMask {
+			if trainable {
+				worst = max(worst, math.Abs(float64(b.OldLogProbs[i]-b.RolloutLogProbs[i])))
+			}
+		}
+		if worst > 1e-4 {
+			t.Errorf("%s: log-probs of learner and sampler differ by up to %g, want at most 1e-4", name, worst)
+		}
+		t.Logf("%s: %d rows, log-probs differ by at most %g", name, len(b.Rows), worst)
+	}
+}
+
+// checkPrompts walks through all rows: before each sampled turn stands exactly the
+// prompt that it was sampled from.
+func checkPrompts(t *testing.T, b *batch.Batch, turns map[string][]turn) {
+	t.Helper()
+	next := map[string]int{}
+	for i, row := range b.Rows {
+		start, end := b.Span(i)
+		for at := start; at < end; at++ {
+			if !b.LossMask[at] {
+				continue
+			}
+			id := row.TrajectoryID
+			if next[id] == len(turns[id]) {
+				t.Fatalf("%s: more turns are trained on than were sampled", id)
+			}
+			sampled := turns[id][next[id]]
+			next[id]++
+			if !slices.Equal(b.TokenIDs[start:at], sampled.prompt) {
+				t.Fatalf("%s, inv_iter %d, token %d: the row is not the prompt that was sampled from", id, row.InvIter, at-start)
+			}
+			n := len(sampled.completion.Tokens)
+			if !slices.Equal(b.TokenIDs[at:at+n], sampled.completion.Tokens) || !slices.Equal(b.RolloutLogProbs[at:at+n], sampled.completion.LogProbs) {
+				t.Fatalf("%s, inv_iter %d, token %d: the row is not what was sampled", id, row.InvIter, at-start)
+			}
+			at += n
+		}
+	}
+	for id := range turns {
+		if next[id] != len(turns[id]) {
+			t.Errorf("%s: %d of %d turns are trained on", id, next[id], len(turns[id]))
+		}
+	}
+}
+
+// Files of a run directory: all that docs/formats.md promises, nothing temporary.
+func TestRunDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := Run(context.Background(), small(t), Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			name, _ := filepath.Rel(dir, path)
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"checkpoints/step-000002/actor/config.json", "checkpoints/step-000002/actor/model.safetensors",
+		"checkpoints/step-000002/critic/config.json", "checkpoints/step-000002/critic/model.safetensors",
+		"checkpoints/step-000002/optimizer-actor.safetensors", "checkpoints/step-000002/optimizer-critic.safetensors",
+		"checkpoints/step-000002/state.json",
+		"checkpoints/step-000003/actor/config.json", "checkpoints/step-000003/actor/model.safetensors",
+		"checkpoints/step-000003/critic/config.json", "checkpoints/step-000003/critic/model.safetensors",
+		"checkpoints/step-000003/optimizer-actor.safetensors", "checkpoints/step-000003/optimizer-critic.safetensors",
+		"checkpoints/step-000003/state.json",
+		"config.yaml", "events.out.tfevents.infinirl", "metrics.jsonl",
+		"rollouts/step-000001.safetensors", "rollouts/step-000002.safetensors", "rollouts/step-000003.safetensors",
+		"summary.json",
+	}
+	if !slices.Equal(files, want) {
+		t.Errorf("files\n%s\nwant\n%s", strings.Join(files, "\n"), strings.Join(want, "\n"))
+	}
+	file, err := os.Open(filepath.Join(dir, "rollouts/step-000003.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	b, err := batch.ReadSafetensors(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Advantages == nil || b.Returns == nil || b.Values == nil || b.OldLogProbs == nil {
+		t.Error("the rollouts lack what they were trained on")
+	}
+	if _, actor, err := RunFiles(dir); err != nil {
+		t.Error(err)
+	} else if _, err := lm.Load(actor); err != nil {
+		t.Error(err)
+	}
+}
