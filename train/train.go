@@ -125,7 +125,36 @@ func (r *run) openEnvironment() (*lm.Model, error) {
 		return nil, inputError{fmt.Errorf("base: a vocabulary of %d tokens: environment %s has %d", got, r.cfg.Env, want)}
 	}
 	base.Threads = r.cfg.Threads
-	return base, nil
+	return base, r.checkWindow()
+}
+
+// checkWindow plays the opening of some tasks: a window that does not even hold
+// system, task and one reply cannot be trained in.
+func (r *run) checkWindow() error {
+	const tasks = 32
+	codec := r.suite.Codec()
+	for i := range tasks {
+		environment := r.suite.New()
+		observation, err := environment.Reset(context.Background(), r.suite.Task(env.Eval, i))
+		if err != nil {
+			return fmt.Errorf("env: reset: %w", err)
+		}
+		tokens := len(codec.GenerationPrefix())
+		for _, m := range observation.Messages {
+			ids, err := codec.Encode(m)
+			if err != nil {
+				return fmt.Errorf("env: %w", err)
+			}
+			tokens += len(ids)
+		}
+		if err := environment.Close(); err != nil {
+			return fmt.Errorf("env: close: %w", err)
+		}
+		if need := tokens + r.cfg.Rollout.MaxReply; need > r.cfg.Condense.High {
+			return inputError{fmt.Errorf("condense.high: %d: system and task take %d tokens and a reply up to %d: want %d or more", r.cfg.Condense.High, tokens, r.cfg.Rollout.MaxReply, need)}
+		}
+	}
+	return nil
 }
 
 // newSampler returns a sampler for as many episodes as are in flight at once.
