@@ -23,7 +23,7 @@ func TurnGAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (d
 		for start, end := range spans(s.Mask) {
 			r := c.reward + s.skip(end, done) + sum(s.Rewards[start:end])
 			v := float64(s.Values[start])
-			delta := math.FMA(gamma, c.nv, r-v)
+			delta := r + float64(gamma*c.nv) - v
 			c.a = math.FMA(gamma*lambdaActor, c.a, delta)
 			c.c = math.FMA(gamma*lambdaCritic, c.c, delta)
 			c.nv, c.reward = v, 0
