@@ -284,6 +284,12 @@ func writeSegments(w io.Writer, path string, cuts []cut) error {
 		return err
 	}
 	b.Rewards = nil // the score is told instead
+	for _, t := range all {
+		if len(t.Segments) == 0 { // it never fitted: an empty row tells that it was there, and how it ended
+			b.Rows = append(b.Rows, batch.Row{TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Score: t.Score, HasScore: t.HasScore})
+			b.CuSeqLens = append(b.CuSeqLens, int64(b.Tokens()))
+		}
+	}
 	if !known {
 		b.RolloutLogProbs = nil
 	}
