@@ -4,6 +4,7 @@
 #
 #   interop/python/check.sh [DIR]   DIR: virtual environment to make or use again
 set -eu
+export PYTHONDONTWRITEBYTECODE=1
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
