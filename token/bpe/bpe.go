@@ -25,7 +25,6 @@ type Tokenizer struct {
 	pre   pretokenizer
 	nfc   bool
 
-	added    []addedToken
 	controls map[string]int32 // by spelling
 	special  map[int32]bool   // by id: the tokens that skip_special_tokens leaves out
 	raw      matcher          // control and other tokens matched in the text as it is

@@ -72,6 +72,7 @@ func (m *model) unmergeable(piece string) int {
 // appendBytes appends the tokens of the single bytes of piece.
 func (m *model) appendBytes(ids []int32, piece string) []int32 {
 	if m.complete {
+		ids = slices.Grow(ids, len(piece))
 		for i := range len(piece) {
 			ids = append(ids, m.single[piece[i]])
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 )
 
 // maxID bounds the ids of a file, so that a wrong one cannot ask for all memory.
@@ -346,7 +345,6 @@ func parseTemplate(field string, data json.RawMessage) (prefix, suffix []int32, 
 
 // add builds the matchers of the added tokens.
 func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error {
-	t.added = tokens
 	t.controls = make(map[string]int32)
 	t.special = make(map[int32]bool)
 	ids := make(map[string]int32)
@@ -398,107 +396,6 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 				return fmt.Errorf("post_processor: id %d is not that of any token", id)
 			}
 		}
-	}
-	return nil
-}
-
-// parse reads model and returns the vocabulary by spelling.
-func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
-	if absent(data) {
-		return nil, fmt.Errorf("model: is missing")
-	}
-	var file struct {
-		Dropout      *float64          `json:"dropout"`
-		UnkToken     *string           `json:"unk_token"`
-		Prefix       *string           `json:"continuing_subword_prefix"`
-		Suffix       *string           `json:"end_of_word_suffix"`
-		FuseUnk      bool              `json:"fuse_unk"`
-		ByteFallback bool              `json:"byte_fallback"`
-		IgnoreMerges bool              `json:"ignore_merges"`
-		Vocab        json.RawMessage   `json:"vocab"`
-		Merges       []json.RawMessage `json:"merges"`
-	}
-	kind, err := parseComponent("model", data)
-	if err != nil {
-		return nil, err
-	}
-	if kind.Type != "BPE" && kind.Type != "" { // old files leave the type out
-		return nil, unsupported("model.type", kind.Type, "BPE")
-	}
-	if err := parseField("model", data, &file); err != nil {
-		return nil, err
-	}
-	switch {
-	case file.Dropout != nil && *file.Dropout != 0:
-		return nil, fmt.Errorf("model.dropout: %v is not supported: want null, for merges at random cannot be reproduced", *file.Dropout)
-	case file.Prefix != nil && *file.Prefix != "":
-		return nil, unsupported("model.continuing_subword_prefix", *file.Prefix, "null")
-	case file.Suffix != nil && *file.Suffix != "":
-		return nil, unsupported("model.end_of_word_suffix", *file.Suffix, "null")
-	}
-	var vocabulary map[string]int32
-	if err := parseField("model.vocab", file.Vocab, &vocabulary); err != nil {
-		return nil, err
-	}
-	if len(vocabulary) == 0 {
-		return nil, fmt.Errorf("model.vocab: is empty")
-	}
-	for spelling, id := range vocabulary {
-		if err := m.define(id, spelling); err != nil {
-			return nil, fmt.Errorf("model.vocab: %w", err)
-		}
-	}
-	if err := m.parseMerges(file.Merges, vocabulary); err != nil {
-		return nil, err
-	}
-	m.fuse = file.FuseUnk
-	m.unknown = -1
-	if file.UnkToken != nil {
-		id, ok := vocabulary[*file.UnkToken]
-		if !ok {
-			return nil, fmt.Errorf("model.unk_token: %q is not in model.vocab", *file.UnkToken)
-		}
-		m.unknown = id
-	}
-	m.index(vocabulary, file.ByteFallback, file.IgnoreMerges)
-	return vocabulary, nil
-}
-
-// parseMerges reads merges in either form, "a b" or ["a", "b"]. The rank of a
-// merge is its place in the list.
-func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int32) error {
-	m.pairs = newPairTable(len(merges))
-	rank := uint64(0)
-	for i, data := range merges {
-		var pair []string
-		if data[0] == '"' {
-			var line string
-			if err := json.Unmarshal(data, &line); err != nil {
-				return fmt.Errorf("model.merges[%d]: %w", i, err)
-			}
-			if strings.HasPrefix(line, "#version") {
-				continue
-			}
-			pair = strings.Split(line, " ")
-		} else if err := parseField(fmt.Sprintf("model.merges[%d]", i), data, &pair); err != nil {
-			return err
-		}
-		if len(pair) != 2 {
-			return fmt.Errorf("model.merges[%d]: %s has %d parts: want 2", i, data, len(pair))
-		}
-		var ids [3]int32
-		for k, spelling := range []string{pair[0], pair[1], pair[0] + pair[1]} {
-			id, ok := vocabulary[spelling]
-			if !ok {
-				return fmt.Errorf("model.merges[%d]: token %q is not in model.vocab", i, spelling)
-			}
-			ids[k] = id
-		}
-		m.pairs.put(ids[0], ids[1], rank<<32|uint64(ids[2]))
-		if left, right := m.text[ids[0]], m.text[ids[1]]; left != "" && right != "" {
-			m.meets[left[len(left)-1]][right[0]] = true
-		}
-		rank++
 	}
 	return nil
 }

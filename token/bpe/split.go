@@ -1,7 +1,7 @@
 package bpe
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -123,7 +123,7 @@ func compile(expression string) (*pattern, error) {
 func compileGeneral(expression string) (*pattern, error) {
 	re, err := regexp2.Compile(expression, regexp2.None)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression %q: %w", expression, err)
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", `\n`)) // it quotes the expression
 	}
 	return &pattern{regexp: re, folds: strings.Contains(expression, "(?i")}, nil
 }

@@ -1,7 +1,9 @@
 package bpe
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -39,6 +41,104 @@ func spelledBytes(spelling string) (text string, ok bool) {
 	return string(bytes), true
 }
 
+// parse reads model and returns the vocabulary by spelling.
+func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
+	if absent(data) {
+		return nil, fmt.Errorf("model: is missing")
+	}
+	var file struct {
+		Type         string            `json:"type"`
+		Dropout      *float64          `json:"dropout"`
+		UnkToken     *string           `json:"unk_token"`
+		Prefix       *string           `json:"continuing_subword_prefix"`
+		Suffix       *string           `json:"end_of_word_suffix"`
+		FuseUnk      bool              `json:"fuse_unk"`
+		ByteFallback bool              `json:"byte_fallback"`
+		IgnoreMerges bool              `json:"ignore_merges"`
+		Vocab        json.RawMessage   `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"`
+	}
+	if err := parseField("model", data, &file); err != nil {
+		return nil, err
+	}
+	if file.Type != "BPE" && file.Type != "" { // old files leave the type out
+		return nil, unsupported("model.type", file.Type, "BPE")
+	}
+	switch {
+	case file.Dropout != nil && *file.Dropout != 0:
+		return nil, fmt.Errorf("model.dropout: %v is not supported: want null, for merges at random cannot be reproduced", *file.Dropout)
+	case file.Prefix != nil && *file.Prefix != "":
+		return nil, unsupported("model.continuing_subword_prefix", *file.Prefix, "null")
+	case file.Suffix != nil && *file.Suffix != "":
+		return nil, unsupported("model.end_of_word_suffix", *file.Suffix, "null")
+	}
+	if absent(file.Vocab) {
+		return nil, fmt.Errorf("model.vocab: is missing")
+	}
+	var vocabulary map[string]int32
+	if err := parseField("model.vocab", file.Vocab, &vocabulary); err != nil {
+		return nil, err
+	}
+	if len(vocabulary) == 0 {
+		return nil, fmt.Errorf("model.vocab: is empty")
+	}
+	for spelling, id := range vocabulary {
+		if err := m.define(id, spelling); err != nil {
+			return nil, fmt.Errorf("model.vocab: %w", err)
+		}
+	}
+	if err := m.parseMerges(file.Merges, vocabulary); err != nil {
+		return nil, err
+	}
+	m.fuse = file.FuseUnk
+	m.unknown = -1
+	if file.UnkToken != nil {
+		id, ok := vocabulary[*file.UnkToken]
+		if !ok {
+			return nil, fmt.Errorf("model.unk_token: %q is not in model.vocab", *file.UnkToken)
+		}
+		m.unknown = id
+	}
+	m.index(vocabulary, file.ByteFallback, file.IgnoreMerges)
+	return vocabulary, nil
+}
+
+// parseMerges reads merges in either form, "a b" or ["a", "b"]. The rank of a
+// merge is its place in the list.
+func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int32) error {
+	m.pairs = newPairTable(len(merges))
+	rank := uint64(0)
+	for i, data := range merges {
+		var pair []string
+		var line string
+		if json.Unmarshal(data, &line) == nil {
+			if strings.HasPrefix(line, "#version") {
+				continue
+			}
+			pair = strings.Split(line, " ")
+		} else if json.Unmarshal(data, &pair) != nil {
+			return fmt.Errorf("model.merges[%d]: want a string or an array of strings", i)
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("model.merges[%d]: %d parts: want 2", i, len(pair))
+		}
+		var ids [3]int32
+		for k, spelling := range []string{pair[0], pair[1], pair[0] + pair[1]} {
+			id, ok := vocabulary[spelling]
+			if !ok {
+				return fmt.Errorf("model.merges[%d]: token %q is not in model.vocab", i, spelling)
+			}
+			ids[k] = id
+		}
+		m.pairs.put(ids[0], ids[1], rank<<32|uint64(ids[2]))
+		if left, right := m.text[ids[0]], m.text[ids[1]]; left != "" && right != "" {
+			m.meets[left[len(left)-1]][right[0]] = true
+		}
+		rank++
+	}
+	return nil
+}
+
 // define gives an id its spelling.
 func (m *model) define(id int32, spelling string) error {
 	if id < 0 || id >= maxID {
@@ -50,7 +150,7 @@ func (m *model) define(id int32, spelling string) error {
 	}
 	text, _ := spelledBytes(spelling)
 	if m.known[id] && m.text[id] != text {
-		return fmt.Errorf("%q and %q both have id %d", m.text[id], text, id)
+		return fmt.Errorf("%q and %q both have id %d", min(m.text[id], text), max(m.text[id], text), id)
 	}
 	m.text[id], m.known[id] = text, true
 	return nil
