@@ -27,7 +27,7 @@ var layers = []struct {
 // allowed are the third-party modules of the data layer: what a package's own
 // format needs.
 var allowed = map[string][]string{
-	"chat/template": {"github.com/ardanlabs/jinja"},                     // Hugging Face chat templates
+	"chat/template": {"github.com/ardanlabs/jinja"},                      // Hugging Face chat templates
 	"token/bpe":     {"github.com/dlclark/regexp2", "golang.org/x/text"}, // tokenizer.json
 }
 
