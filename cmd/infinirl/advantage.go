@@ -120,6 +120,9 @@ func (j *creditJob) atOnce(ctx context.Context, f *os.File) error {
 
 // inParts reads, computes and writes at the same time, on all cores.
 func (j *creditJob) inParts(ctx context.Context, f *os.File) error {
+	if j.in.format != formatJSONLines { // as in atOnce: the row columns stay in memory
+		defer debug.SetGCPercent(debug.SetGCPercent(20))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	parts := make(chan *batch.Batch)
 	read := make(chan error, 1)
