@@ -322,6 +322,7 @@ func TestComputeRefuses(t *testing.T) {
 		"gamma":              {func(_ *batch.Batch, c *Config) { c.Gamma = 1.5 }, "gamma: 1.5"},
 		"lambda":             {func(_ *batch.Batch, c *Config) { c.Lambda = math.NaN() }, "lambda: NaN"},
 		"critic lambda":      {func(_ *batch.Batch, c *Config) { c.CriticLambda = -1 }, "critic_lambda: -1"},
+		"no group":           {func(b *batch.Batch, c *Config) { b.Rows[0].GroupID, c.Estimator = "", "rloo" }, `"t": no group_id`},
 		"lambda alpha":       {func(_ *batch.Batch, c *Config) { c.LambdaAlpha = math.Inf(1) }, "lambda_alpha: +Inf"},
 	} {
 		b, cfg := build(row{id: "t", mask: "1"}), plain

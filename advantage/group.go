@@ -1,6 +1,9 @@
 package advantage
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Group-relative estimators: one vote a trajectory, however often it was cut.
 // The score of a trajectory is compared with the scores of its group, and the
@@ -97,6 +100,9 @@ func groupRelative(advantages func(scores []float64) []float64) func([]Episode[f
 	return func(episodes []Episode[float32], _ Config) error {
 		groups := map[string][]int{}
 		for i, e := range episodes {
+			if e.GroupID == "" {
+				return fmt.Errorf("trajectory %q: no group_id: its score is compared with those of its group", e.ID)
+			}
 			if !isFinite(e.Score()) {
 				return e.checkFinite()
 			}
