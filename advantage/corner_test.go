@@ -150,6 +150,18 @@ func TestTruncatedWithBootstrap(t *testing.T) {
 	wantColumn(t, "returns", b.Returns, .75, 1.5, 3)
 }
 
+func TestBaselinesBootstrapTheLastSegmentOnly(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range []string{"per-segment", "compaction-rl", "outcome-copy"} {
+		b := build(row{id: "t", inv: 1, mask: "1"}, row{id: "t", inv: 0, mask: "1"})
+		for i := range b.Rows {
+			b.Rows[i].Status, b.Rows[i].BootstrapValue = trajectory.Truncated, 4
+		}
+		mustCompute(t, b, Config{Estimator: estimator, Gamma: .5, Lambda: 1, CriticLambda: 1})
+		wantColumn(t, estimator, b.Returns, 0, 2)
+	}
+}
+
 func TestGammaZero(t *testing.T) {
 	t.Parallel()
 	b := build(row{id: "t", mask: "1101", values: []float32{1, 2, 9, 3}, rewards: []float32{.5, 0, 0, 4}})

@@ -387,6 +387,29 @@ func TestSafetensorsContent(t *testing.T) {
 	}
 }
 
+func TestPackedSpans(t *testing.T) {
+	t.Parallel()
+	b, err := ReadJSONLines(strings.NewReader(`{"trajectory_id":"t","inv_iter":0,"response_ids":[1,2,3,4,5,6],"loss_mask":[1,1,0,0,1,1],"values":[1,2,3,4,5,6]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := []int64{0, 2, 4, 6}
+	data := encode(t, b, Packed)
+	at := bytes.Index(data, bytesOf(good))
+	if !littleEndian || at < 0 {
+		t.Skip("spans are not found in the file")
+	}
+	for name, bad := range map[string][]int64{
+		"overlap": {0, 2, 1, 3}, "descending": {4, 6, 0, 2}, "empty": {0, 4, 6, 6}, "backwards": {2, 0, 4, 6}, "before the start": {-2, 0, 2, 4}, "behind the end": {0, 2, 5, 7}, "huge": {0, 2, 4, math.MaxInt64},
+	} {
+		damaged := bytes.Clone(data)
+		copy(damaged[at:], bytesOf(bad))
+		if _, err := ParseSafetensors(damaged); err == nil || !strings.Contains(err.Error(), `tensor "spans": entry`) {
+			t.Errorf("%s: spans %v: error %v", name, bad, err)
+		}
+	}
+}
+
 // allocated runs f and returns the bytes that were allocated meanwhile.
 func allocated(f func()) uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
