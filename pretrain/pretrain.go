@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/condense"
@@ -29,17 +31,18 @@ type Stage struct {
 	Steps        int     `yaml:"steps"`
 	Rows         int     `yaml:"rows"` // a step
 	LearningRate float64 `yaml:"learning_rate"`
-	// Shares of the rows: one for every drill level, then demonstrations on
-	// condensed and on uncut windows. They need not sum to 1.
-	Drills    []float64 `yaml:"drills"`
-	Condensed float64   `yaml:"condensed"`
-	Uncut     float64   `yaml:"uncut"`
+	// Shares of the rows: one for every drill level, then demonstrations in windows
+	// that each condensing rule cuts; under rule none the window never fills. They
+	// need not sum to 1.
+	Drills  []float64          `yaml:"drills"`
+	Windows map[string]float64 `yaml:"windows"`
 }
 
 // Options say how the episodes are played and who hears of progress.
 type Options struct {
-	Suite    env.Suite
-	Condense condense.Config
+	Suite env.Suite
+	// Condense returns the configuration of a condensing rule.
+	Condense func(rule string) condense.Config
 	MaxReply int
 	MaxTurns int
 	Seed     uint64
@@ -57,9 +60,15 @@ func (c Config) Validate(levels int) error {
 	}
 	for i, s := range c.Stages {
 		key := fmt.Sprintf("pretrain.stages[%d]", i)
-		total := s.Condensed + s.Uncut
+		total := 0.0
 		for _, d := range s.Drills {
 			total += d
+		}
+		for rule, share := range s.Windows {
+			if !slices.Contains(condense.Rules(), rule) {
+				return fmt.Errorf("%s.windows: rule %q: want one of %s", key, rule, strings.Join(condense.Rules(), ", "))
+			}
+			total += share
 		}
 		switch {
 		case s.Steps < 1:
@@ -157,9 +166,9 @@ func clone(ctx context.Context, model *lm.Model, rows []lm.Row, gradients *lm.Gr
 
 // source draws exercises.
 type source struct {
-	suite            env.Suite
-	seed             uint64
-	condensed, uncut *rollout.Engine
+	suite   env.Suite
+	seed    uint64
+	windows map[string]*rollout.Engine // by condensing rule
 }
 
 func newSource(opts Options) (*source, error) {
@@ -167,34 +176,37 @@ func newSource(opts Options) (*source, error) {
 	if !ok {
 		return nil, fmt.Errorf("environment %s: its codec cannot read prompts back, which a scripted demonstrator needs", opts.Suite.Name())
 	}
-	engine := func(c condense.Config) (*rollout.Engine, error) {
-		return rollout.New(opts.Suite, scripted.New(codec, opts.Suite.Demonstrator), rollout.Config{
-			Condense: c, MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2,
+	s := &source{suite: opts.Suite, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
+	for _, rule := range condense.Rules() {
+		cfg := opts.Condense(rule)
+		if rule == condense.None {
+			cfg.High = 1 << 20 // never full
+		}
+		engine, err := rollout.New(opts.Suite, scripted.New(codec, opts.Suite.Demonstrator), rollout.Config{
+			Condense: cfg, MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2,
 		})
+		if err != nil {
+			return nil, err
+		}
+		s.windows[rule] = engine
 	}
-	condensed, err := engine(opts.Condense)
-	if err != nil {
-		return nil, err
-	}
-	const neverFull = 1 << 20
-	uncut, err := engine(condense.Config{Rule: condense.None, High: neverFull})
-	if err != nil {
-		return nil, err
-	}
-	return &source{suite: opts.Suite, seed: opts.Seed, condensed: condensed, uncut: uncut}, nil
+	return s, nil
 }
 
 // rows draws the exercises of one step. An episode counts as one row of its share,
-// however often it is cut, so that condensed and uncut windows show as much.
+// however often it is cut.
 func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, error) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(step)))
-	shares := append(append([]float64{}, stage.Drills...), stage.Condensed, stage.Uncut)
+	shares := slices.Clone(stage.Drills)
+	for _, rule := range condense.Rules() {
+		shares = append(shares, stage.Windows[rule])
+	}
 	var total float64
 	for _, share := range shares {
 		total += share
 	}
 	var rows []lm.Row
-	var condensed, uncut []rollout.Job
+	jobs := make([][]rollout.Job, len(condense.Rules()))
 	for i := range stage.Rows {
 		at, k := rng.Float64()*total, 0
 		for k < len(shares)-1 && at >= shares[k] {
@@ -202,24 +214,18 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, err
 			k++
 		}
 		seed := rng.Uint64()
-		job := rollout.Job{Task: s.suite.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed}
-		switch k {
-		case len(stage.Drills):
-			condensed = append(condensed, job)
-		case len(stage.Drills) + 1:
-			uncut = append(uncut, job)
-		default:
+		if k < len(stage.Drills) {
 			ids, mask := s.suite.Drill(k, seed)
 			rows = append(rows, row(ids, mask))
+			continue
 		}
+		k -= len(stage.Drills)
+		jobs[k] = append(jobs[k], rollout.Job{Task: s.suite.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
 	}
-	for _, played := range []struct {
-		engine *rollout.Engine
-		jobs   []rollout.Job
-	}{{s.condensed, condensed}, {s.uncut, uncut}} {
-		more, err := demonstrations(ctx, played.engine, played.jobs)
+	for k, rule := range condense.Rules() {
+		more, err := demonstrations(ctx, s.windows[rule], jobs[k])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("rule %s: %w", rule, err)
 		}
 		rows = append(rows, more...)
 	}
@@ -232,12 +238,14 @@ func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.
 	if err != nil {
 		return nil, err
 	}
-	closed := make([]*trajectory.Trajectory, len(results))
-	for i, r := range results {
-		if r.Err != nil {
+	closed := make([]*trajectory.Trajectory, 0, len(results))
+	for _, r := range results {
+		switch {
+		case !r.Trajectory.Status.Trainable():
 			return nil, fmt.Errorf("demonstration of task %s: %w", r.Job.Task.ID, r.Err)
+		case len(r.Trajectory.Segments) > 0:
+			closed = append(closed, r.Trajectory)
 		}
-		closed[i] = r.Trajectory
 	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {

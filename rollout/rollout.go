@@ -134,7 +134,7 @@ func (e *Engine) episode(ctx context.Context, job Job, environment env.Environme
 	if err := recorder.Observe(observation.Messages...); err != nil {
 		return false, trajectory.Failed, err
 	}
-	for turn := range e.cfg.MaxTurns {
+	for request, turn := 0, 0; turn < e.cfg.MaxTurns; request++ {
 		prompt, err := recorder.Prompt(e.cfg.MaxReply)
 		if err != nil {
 			if status, ended := trajectory.StatusOf(err); ended {
@@ -142,10 +142,19 @@ func (e *Engine) episode(ctx context.Context, job Job, environment env.Environme
 			}
 			return false, trajectory.Failed, err
 		}
-		action, err := e.act(ctx, job, turn, prompt, recorder)
+		reply := e.cfg.MaxReply
+		tokens, summarizing := recorder.Summarizing()
+		if summarizing {
+			reply = tokens
+		}
+		action, err := e.act(ctx, job, request, prompt, reply, recorder)
 		if err != nil {
 			return false, trajectory.Failed, fmt.Errorf("turn %d: %w", turn, err)
 		}
+		if summarizing {
+			continue // the environment does not hear of it
+		}
+		turn++
 		observation, err = environment.Step(ctx, action)
 		if err != nil {
 			return false, trajectory.Failed, fmt.Errorf("turn %d: step: %w", turn, err)
@@ -161,16 +170,16 @@ func (e *Engine) episode(ctx context.Context, job Job, environment env.Environme
 	return false, trajectory.Truncated, nil
 }
 
-// act samples one assistant turn and records it.
-func (e *Engine) act(ctx context.Context, job Job, turn int, prompt []int32, recorder *trajectory.Recorder) (chat.Message, error) {
+// act samples one assistant turn, or a summary, and records it.
+func (e *Engine) act(ctx context.Context, job Job, request int, prompt []int32, reply int, recorder *trajectory.Recorder) (chat.Message, error) {
 	completions, err := e.sampler.Sample(ctx, []policy.Request{{
 		SessionID:   job.TrajectoryID,
 		Prompt:      prompt,
-		MaxTokens:   e.cfg.MaxReply,
+		MaxTokens:   reply,
 		Stop:        e.suite.Codec().Stop(),
 		Temperature: e.cfg.Temperature,
 		TopP:        e.cfg.TopP,
-		Seed:        rand.NewPCG(job.Seed, uint64(turn)).Uint64(),
+		Seed:        rand.NewPCG(job.Seed, uint64(request)).Uint64(),
 	}})
 	if err != nil {
 		return chat.Message{}, err

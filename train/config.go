@@ -36,18 +36,32 @@ type Config struct {
 
 // CondenseConfig chooses the rule that cuts trajectories. Lengths in tokens.
 type CondenseConfig struct {
-	Rule     string `yaml:"rule"`
-	Mode     string `yaml:"mode"`
-	High     int    `yaml:"high"`
-	Low      int    `yaml:"low"`
-	KeepLast int    `yaml:"keep_last"`
+	Rule           string `yaml:"rule"`
+	Mode           string `yaml:"mode"`
+	High           int    `yaml:"high"`
+	Low            int    `yaml:"low"`
+	KeepLast       int    `yaml:"keep_last"`
+	Placeholder    string `yaml:"placeholder"`
+	SummaryRequest string `yaml:"summary_request"`
+	SummaryNote    string `yaml:"summary_note"`
+	SummaryTokens  int    `yaml:"summary_tokens"`
+	TrainSummary   bool   `yaml:"train_summary"`
 }
 
 // condenser is the configuration of the condenser itself.
-func (c Config) condenser() condense.Config {
+func (c Config) condenser() condense.Config { return c.condenserFor(c.Condense.Rule) }
+
+// condenserFor is the same for another rule. Rules that start afresh keep nothing.
+func (c Config) condenserFor(rule string) condense.Config {
+	keepLast := c.Condense.KeepLast
+	if rule == condense.DiscardAll || rule == condense.Summary {
+		keepLast = 0
+	}
 	return condense.Config{
-		Rule: c.Condense.Rule, Mode: c.Condense.Mode, High: c.Condense.High, Low: c.Condense.Low,
-		KeepLast: c.Condense.KeepLast, MaxSegments: c.Rollout.MaxSegments,
+		Rule: rule, Mode: c.Condense.Mode, High: c.Condense.High, Low: c.Condense.Low,
+		KeepLast: keepLast, MaxSegments: c.Rollout.MaxSegments, Placeholder: c.Condense.Placeholder,
+		SummaryRequest: c.Condense.SummaryRequest, SummaryNote: c.Condense.SummaryNote,
+		SummaryTokens: c.Condense.SummaryTokens, TrainSummary: c.Condense.TrainSummary,
 	}
 }
 
@@ -55,7 +69,7 @@ func (c Config) condenser() condense.Config {
 func (c Config) PretrainOptions() (pretrain.Options, error) {
 	suite, err := suites.ByName(c.Env)
 	return pretrain.Options{
-		Suite: suite, Condense: c.condenser(), MaxReply: c.Rollout.MaxReply, MaxTurns: c.Rollout.MaxTurns,
+		Suite: suite, Condense: c.condenserFor, MaxReply: c.Rollout.MaxReply, MaxTurns: c.Rollout.MaxTurns,
 		Seed: c.Seed, Threads: c.Threads,
 	}, err
 }

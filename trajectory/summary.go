@@ -35,12 +35,18 @@ func (r *Recorder) requestSummary(record condense.Record) condense.Record {
 	return record
 }
 
-// noteSummary appends a summary that was sampled, and the message that holds it.
+// noteSummary appends a summary that was sampled, and the message that holds it. A
+// summary that is no text (a call, control tokens) leaves the note empty: the policy
+// wrote nothing that could be gone on from.
 func (r *Recorder) noteSummary(e Entry) error {
 	s := r.summary
 	s.now = false
 	note := chat.Message{Role: chat.User, Content: s.config.SummaryNote + e.Message.Content}
 	ids, err := r.codec.Encode(note)
+	if err != nil {
+		note.Content = s.config.SummaryNote
+		ids, err = r.codec.Encode(note)
+	}
 	if err != nil {
 		return fmt.Errorf("trajectory %s, message %d: summary: %w", r.t.ID, r.t.Len(), err)
 	}

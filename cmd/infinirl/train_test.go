@@ -289,7 +289,7 @@ func TestPretrain(t *testing.T) {
 	for i, name := range []string{"a.safetensors", "b.safetensors"} {
 		path := filepath.Join(dir, name)
 		code, _, stderr := command(t, "", "pretrain", "--env", "keytodoor", "-o", path,
-			"--set", "pretrain.stages=[{steps: 20, rows: 8, learning_rate: 0.003, drills: [1, 1], condensed: 1, uncut: 1}]")
+			"--set", "pretrain.stages=[{steps: 20, rows: 8, learning_rate: 0.003, drills: [1, 1], windows: {tool-fifo: 1, none: 1}}]")
 		if code != 0 {
 			t.Fatalf("status %d: %s", code, stderr)
 		}

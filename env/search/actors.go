@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -22,6 +23,9 @@ type situation struct {
 	// label of the next step; 0 before the search
 	label int
 	lines []line
+	// said, if not nil, is decided by the window alone: a summary that is asked for,
+	// or the page that a summary says was open last.
+	said *chat.Message
 }
 
 // line is a key in a result with the entity that follows it.
@@ -41,6 +45,11 @@ func read(messages []chat.Message) (situation, error) {
 	for i := 7; i < len(task)-1; i += 2 {
 		s.keys = append(s.keys, task[i])
 	}
+	if window.Summary != "" {
+		reopened, err := reopen(window.Summary)
+		s.said = &reopened
+		return s, err
+	}
 	if !window.HasCall {
 		return s, nil
 	}
@@ -51,6 +60,10 @@ func read(messages []chat.Message) (situation, error) {
 			return situation{}, err
 		}
 		s.label = last.Step - 1
+		if window.Summarise {
+			s.said = &chat.Message{Role: chat.Assistant, Content: fmt.Sprint(last.Step, " ", last.Key, " ", last.Entity)}
+			return s, nil
+		}
 	}
 	if s.label < 1 || s.label > len(s.keys) {
 		return situation{}, fmt.Errorf("the task has no step %d", s.label)
@@ -59,6 +72,18 @@ func read(messages []chat.Message) (situation, error) {
 		return situation{}, fmt.Errorf("result %q: nothing to go on from", window.Result)
 	}
 	return s, nil
+}
+
+// reopen reads a summary, "step key entity" of the page that was open, and opens it
+// again.
+func reopen(summary string) (chat.Message, error) {
+	words := strings.Fields(summary)
+	if len(words) == 3 {
+		if step, err := strconv.Atoi(words[0]); err == nil {
+			return stepCall(step, line{words[1], words[2]}), nil
+		}
+	}
+	return chat.Message{}, fmt.Errorf("summary %q: want step, key and entity", summary)
 }
 
 // readLines finds the keys of a result.
@@ -113,6 +138,9 @@ func (expert) Act(window []chat.Message) (chat.Message, error) {
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("search: expert: %w", err)
 	}
+	if s.said != nil {
+		return *s.said, nil
+	}
 	if s.label == 0 {
 		return searchCall(s.name), nil
 	}
@@ -137,6 +165,9 @@ func (d *demonstrator) Act(window []chat.Message) (chat.Message, error) {
 	s, err := read(window)
 	if err != nil {
 		return chat.Message{}, fmt.Errorf("search: demonstrator: %w", err)
+	}
+	if s.said != nil {
+		return *s.said, nil
 	}
 	if s.label == 0 {
 		return searchCall(s.name), nil

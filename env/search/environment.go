@@ -14,8 +14,9 @@ const (
 	// maxErrors is the error observation that ends the episode.
 	maxErrors = 3
 	// spareCalls is how many calls an episode may make beyond one a hop. An
-	// undisturbed one makes two more: the search and the choice of the bearer.
-	spareCalls = 8
+	// undisturbed one makes two more, the search and the choice of the bearer, and
+	// opens every page a second time if its window is summarised at each.
+	spareCalls = 12
 )
 
 // scale bounds the length of tasks and pages.

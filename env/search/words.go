@@ -32,6 +32,7 @@ func words() []string {
 		"find", "the", ":", "?", // task
 		"found", "page", "of", "right", "wrong", // results
 		"error", "call", "one", "tool", "unknown", "name", "entity", "arguments", "too", "many", "calls",
+		"summary", "cleared", // what condensers write
 	}
 	for label := range maxLabel {
 		all = append(all, strconv.Itoa(label+1))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
 )
@@ -57,9 +58,19 @@ func Refuse(action chat.Message, text string) []chat.Message {
 	return results
 }
 
+// What a condenser with rule summary says in an environment of one call a turn.
+const (
+	SummaryRequest = "summary ?"
+	SummaryNote    = "summary : "
+)
+
 // Window is what an agent that makes one call a turn goes by.
 type Window struct {
-	Task string
+	Task string // the first user message
+	// Summarise tells that a summary is asked for instead of a call.
+	Summarise bool
+	// Summary is the newest one, if no call came after it.
+	Summary string
 	// Call is the last call and Result its result; HasCall tells whether there is one.
 	Call    chat.ToolCall
 	HasCall bool
@@ -73,12 +84,20 @@ func Read(messages []chat.Message) (Window, error) {
 	for i, m := range messages {
 		switch m.Role {
 		case chat.User:
-			w.Task, hasTask = m.Content, true
+			w.Summarise = m.Content == SummaryRequest
+			note, isNote := strings.CutPrefix(m.Content+" ", SummaryNote)
+			switch {
+			case !hasTask:
+				w.Task, hasTask = m.Content, true
+			case isNote:
+				w.Summary = strings.TrimSpace(note)
+			}
 		case chat.Assistant:
 			if len(m.ToolCalls) != 1 {
 				return Window{}, fmt.Errorf("message %d makes %d calls, want one", i, len(m.ToolCalls))
 			}
 			w.Call, w.HasCall, answered = m.ToolCalls[0], true, false
+			w.Summary = ""
 		case chat.ToolRole:
 			w.Result, answered = m.Content, true
 		}

@@ -56,3 +56,22 @@ func TestReadFindsTheLastCall(t *testing.T) {
 		}
 	}
 }
+
+func TestReadUnderstandsSummaries(t *testing.T) {
+	t.Parallel()
+	call := New("move", point{1, "up"})
+	task := chat.Message{Role: chat.User, Content: "go"}
+	user := func(text string) chat.Message { return chat.Message{Role: chat.User, Content: text} }
+	w, err := Read([]chat.Message{task, call, Result(call.ToolCalls[0], "a"), user(SummaryRequest)})
+	if err != nil || !w.Summarise || w.Task != "go" || w.Call != call.ToolCalls[0] {
+		t.Errorf("asked for a summary: %+v, %v", w, err)
+	}
+	w, err = Read([]chat.Message{task, user(SummaryNote + "1 up")})
+	if err != nil || w.Summarise || w.Summary != "1 up" || w.Task != "go" || w.HasCall {
+		t.Errorf("after a summary: %+v, %v", w, err)
+	}
+	w, err = Read([]chat.Message{task, user(SummaryNote + "1 up"), call, Result(call.ToolCalls[0], "a")})
+	if err != nil || w.Summary != "" || !w.HasCall {
+		t.Errorf("a call after a summary: %+v, %v", w, err)
+	}
+}
