@@ -69,7 +69,7 @@ func scan[T Float](c *carry, s Segment[T], gamma, gammaLambdaActor, gammaLambdaC
 	done := len(s.Mask)
 	for start, end := range spans(s.Mask) {
 		c.reward += s.skip(end, done)
-		*c = scanSpan(*c, s.slice(start, end), gamma, gammaLambdaActor, gammaLambdaCritic)
+		scanSpan(c, &s, start, end, gamma, gammaLambdaActor, gammaLambdaCritic)
 		done = start
 	}
 	c.reward += s.skip(0, done)
@@ -78,11 +78,12 @@ func scan[T Float](c *carry, s Segment[T], gamma, gammaLambdaActor, gammaLambdaC
 // scanSpan is the recursion itself, over trainable tokens only. Its speed is the
 // latency of A and C, which a fused multiply-add cuts by a third. Where products
 // are fused is spelled out, so that all processors give the same bits.
-func scanSpan[T Float](s carry, span Segment[T], gamma, gammaLambdaActor, gammaLambdaCritic float64) carry {
+func scanSpan[T Float](s *carry, segment *Segment[T], start, end int, gamma, gammaLambdaActor, gammaLambdaCritic float64) {
+	rewards := segment.Rewards[start:end]
+	values := segment.Values[start:end][:len(rewards)]
+	advantages, returns := segment.Advantages[start:end][:len(rewards)], segment.Returns[start:end][:len(rewards)]
 	a, c, nv, waiting := s.a, s.c, s.nv, s.reward
-	n := len(span.Mask)
-	rewards, values, advantages, returns := span.Rewards[:n], span.Values[:n], span.Advantages[:n], span.Returns[:n]
-	for t := n - 1; t >= 0; t-- {
+	for t := len(rewards) - 1; t >= 0; t-- {
 		r, v := float64(rewards[t])+waiting, float64(values[t])
 		delta := r + float64(gamma*nv) - v
 		a = math.FMA(gammaLambdaActor, a, delta)
@@ -90,12 +91,7 @@ func scanSpan[T Float](s carry, span Segment[T], gamma, gammaLambdaActor, gammaL
 		nv, waiting = v, 0
 		advantages[t], returns[t] = T(a), T(c+v)
 	}
-	return carry{a, c, nv, waiting}
-}
-
-// slice is the part [start, end) of the segment.
-func (s *Segment[T]) slice(start, end int) Segment[T] {
-	return Segment[T]{s.Mask[start:end], s.Values[start:end], s.Rewards[start:end], s.Advantages[start:end], s.Returns[start:end]}
+	*s = carry{a, c, nv, waiting}
 }
 
 // skip writes zeros to the tokens [start, end), none of them trainable, and
