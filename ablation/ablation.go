@@ -3,7 +3,6 @@
 package ablation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +10,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/go-analyze/charts"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -25,15 +27,33 @@ type Method struct {
 	Overrides []string
 }
 
-// Methods returns the four that are compared. full-context plays in a window that
-// never fills: no cuts, the upper bound that condensing should reach at less cost.
-func Methods() []Method {
-	return []Method{
-		{"cross-segment", []string{"advantage.estimator=gae"}},
-		{"per-segment", []string{"advantage.estimator=per-segment"}},
-		{"broadcast", []string{"advantage.estimator=broadcast"}},
-		{"full-context", []string{"advantage.estimator=gae", "condense.rule=none", "condense.high=2048"}},
+// The two questions that methods can be compared over.
+const (
+	OverCredit   = "credit"   // how credit is assigned
+	OverCondense = "condense" // how the window is cut
+)
+
+// Methods returns what is compared over a question.
+func Methods(over string) ([]Method, error) {
+	switch over {
+	case OverCredit:
+		// full-context plays in a window that never fills: no cuts, the upper bound that
+		// condensing should reach at less cost.
+		return []Method{
+			{"cross-segment", []string{"advantage.estimator=gae"}},
+			{"per-segment", []string{"advantage.estimator=per-segment"}},
+			{"broadcast", []string{"advantage.estimator=broadcast"}},
+			{"full-context", []string{"advantage.estimator=gae", "condense.rule=none", "condense.high=2048"}},
+		}, nil
+	case OverCondense:
+		var methods []Method
+		for _, rule := range []string{condense.None, condense.ToolFIFO, condense.ToolClear, condense.DiscardAll, condense.Summary} {
+			// The learner's own log-probs beside the sampler's show the drift.
+			methods = append(methods, Method{rule, []string{"condense.rule=" + rule, "train.old_log_probs=learner"}})
+		}
+		return methods, nil
 	}
+	return nil, fmt.Errorf("--over %s: want %s or %s", over, OverCredit, OverCondense)
 }
 
 // Result is ablation.json. Every list has one entry a seed.
@@ -51,6 +71,17 @@ type Result struct {
 	Segments    map[string][]float64 `json:"segments_per_trajectory"`
 	// Curves are the success of each step's rollouts.
 	Curves map[string][][]float64 `json:"curves"`
+	// Of the evaluation after training, per trajectory: what the model went through
+	// (prefill and decode), what it was asked, and how much of that was summaries.
+	PolicyTokens map[string][]float64 `json:"policy_tokens_per_trajectory"`
+	PolicyCalls  map[string][]float64 `json:"policy_calls_per_trajectory"`
+	SummaryCalls map[string][]float64 `json:"summary_calls_per_trajectory"`
+	// LogProbDrift is the largest difference between sampler and learner over all
+	// rollouts, in nats; 0 where the learner did not recompute log-probs.
+	LogProbDrift map[string][]float64 `json:"log_prob_drift_max"`
+	// SameBoundaries is the share of segments whose prompt comes out the same, token
+	// for token, when the trajectories of the evaluation are condensed once more.
+	SameBoundaries map[string][]float64 `json:"same_boundaries"`
 }
 
 // Run trains every method on every seed, each in a run directory below dir, and
@@ -62,8 +93,11 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another --run", err)
 	}
-	r := &Result{Env: cfg.Env, Success: map[string][]float64{}, RowTokens: map[string][]int64{},
-		WallSeconds: map[string][]float64{}, Segments: map[string][]float64{}, Curves: map[string][][]float64{}}
+	r := &Result{Env: cfg.Env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
+	for _, column := range []*map[string][]float64{&r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
+		&r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries} {
+		*column = map[string][]float64{}
+	}
 	for i := range seeds {
 		seed := cfg.Seed + uint64(i)
 		r.Seeds = append(r.Seeds, seed)
@@ -106,6 +140,12 @@ func (r *Result) train(ctx context.Context, cfg train.Config, name, dir string, 
 	r.WallSeconds[name] = append(r.WallSeconds[name], summary.WallSeconds)
 	r.Segments[name] = append(r.Segments[name], summary.SegmentsPerTrajectory)
 	r.Curves[name] = append(r.Curves[name], curve)
+	e := summary.Sampled
+	r.PolicyTokens[name] = append(r.PolicyTokens[name], e.PolicyTokensPerTrajectory)
+	r.PolicyCalls[name] = append(r.PolicyCalls[name], e.PolicyCallsPerTrajectory)
+	r.SummaryCalls[name] = append(r.SummaryCalls[name], e.SummaryCallsPerTrajectory)
+	r.SameBoundaries[name] = append(r.SameBoundaries[name], e.SameBoundaries)
+	r.LogProbDrift[name] = append(r.LogProbDrift[name], summary.LogProbDriftMax)
 	return nil
 }
 
@@ -124,17 +164,26 @@ func (r *Result) write(dir string, methods []Method) error {
 	)
 }
 
-// Table prints one line a method.
-func (r *Result) Table(w io.Writer, methods []Method) error {
+// Table prints one line a method, with the columns that its question is about.
+func (r *Result) Table(w io.Writer, methods []Method, over string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "%s (base %.3f)\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time\n", r.Env, r.WarmStart)
+	fmt.Fprintf(table, "%s (base %.3f)\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time", r.Env, r.WarmStart)
+	if over == OverCondense {
+		fmt.Fprint(table, "\tmodel tokens\tcalls\tof them summaries\tlog-prob drift\tsame boundaries")
+	}
+	fmt.Fprintln(table)
 	for _, m := range methods {
-		var each bytes.Buffer
+		var each []string
 		for _, s := range r.Success[m.Name] {
-			fmt.Fprintf(&each, "%.3f ", s)
+			each = append(each, fmt.Sprintf("%.3f", s))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s\n", m.Name, bytes.TrimSpace(each.Bytes()),
+		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s", m.Name, strings.Join(each, " "),
 			mean(r.Success[m.Name]), mean(r.Segments[m.Name]), mean(r.RowTokens[m.Name])/1e6, mean(r.WallSeconds[m.Name]))
+		if over == OverCondense {
+			fmt.Fprintf(table, "\t%.0f\t%.1f\t%.1f\t%.1g\t%.1f%%", mean(r.PolicyTokens[m.Name]), mean(r.PolicyCalls[m.Name]),
+				mean(r.SummaryCalls[m.Name]), slices.Max(r.LogProbDrift[m.Name]), 100*mean(r.SameBoundaries[m.Name]))
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }

@@ -35,7 +35,7 @@ type Stage struct {
 	// that each condensing rule cuts; under rule none the window never fills. They
 	// need not sum to 1.
 	Drills  []float64          `yaml:"drills"`
-	Windows map[string]float64 `yaml:"windows"`
+	Windows map[string]float64 `yaml:"windows,omitempty"`
 }
 
 // Options say how the episodes are played and who hears of progress.

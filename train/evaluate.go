@@ -8,11 +8,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/trajectory"
 )
 
 // Evaluation is how a policy did on unseen tasks.
@@ -22,6 +26,13 @@ type Evaluation struct {
 	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
 	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
 	Temperature           float64 `json:"temperature"`
+	// What the model was asked and went through (prefill and decode), a trajectory.
+	PolicyCallsPerTrajectory  float64 `json:"policy_calls_per_trajectory"`
+	SummaryCallsPerTrajectory float64 `json:"summary_calls_per_trajectory"`
+	PolicyTokensPerTrajectory float64 `json:"policy_tokens_per_trajectory"`
+	// SameBoundaries is the share of segments whose prompt comes out the same, token
+	// for token, when the trajectories are condensed once more.
+	SameBoundaries float64 `json:"same_boundaries"`
 }
 
 // Summary is summary.json: what a run came to.
@@ -42,6 +53,11 @@ type Summary struct {
 	WallSeconds            float64 `json:"wall_seconds"`
 	PeakRSSBytes           int64   `json:"peak_rss_bytes"`
 	Seed                   uint64  `json:"seed"`
+	// LogProbDriftMax is the largest over all steps.
+	LogProbDriftMax float64 `json:"log_prob_drift_max"`
+	// Sampled and Greedy are the whole evaluations after training.
+	Sampled Evaluation `json:"sampled"`
+	Greedy  Evaluation `json:"greedy"`
 }
 
 const summaryName = "summary.json"
@@ -67,8 +83,70 @@ func (r *run) evaluate(ctx context.Context, what string, temperature float64) (E
 			}
 		}
 	}
-	return Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
-		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature}, nil
+	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
+		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature}
+	for _, result := range results {
+		cost, err := result.Trajectory.Cost()
+		if err != nil {
+			return Evaluation{}, err
+		}
+		n := float64(len(results))
+		e.PolicyCallsPerTrajectory += float64(cost.Replies) / n
+		e.PolicyTokensPerTrajectory += float64(cost.Processed()) / n
+		for _, entry := range result.Trajectory.Entries {
+			if entry.Summary && entry.Sampled() {
+				e.SummaryCallsPerTrajectory += 1 / n
+			}
+		}
+	}
+	e.SameBoundaries, err = r.sameBoundaries(ctx, results, temperature)
+	return e, err
+}
+
+// sameBoundaries condenses the trajectories once more, from their messages, and
+// returns the share of segments whose prompt is the same. Where the rule has the
+// policy write summaries, it writes them again, with another seed.
+func (r *run) sameBoundaries(ctx context.Context, results []rollout.Result, temperature float64) (float64, error) {
+	condenser, err := condense.New(r.cfg.condenser())
+	if err != nil {
+		return 0, err
+	}
+	same, all := 0, 0
+	for i, result := range results {
+		t := result.Trajectory
+		recording := trajectory.Recording{ID: t.ID, Group: t.GroupID, Reply: r.cfg.Rollout.MaxReply}
+		for _, e := range t.Entries {
+			if !e.Summary {
+				recording.Messages = append(recording.Messages, e.Message)
+			}
+		}
+		recording.Summarize = func(prompt []int32, tokens int) ([]int32, error) {
+			written, err := r.sampler.Sample(ctx, []policy.Request{{
+				SessionID: "again/" + t.ID, Prompt: prompt, MaxTokens: tokens, Stop: r.suite.Codec().Stop(),
+				Temperature: temperature, Seed: ^result.Job.Seed + uint64(i),
+			}})
+			if err != nil {
+				return nil, err
+			}
+			return written[0].Tokens, nil
+		}
+		all += len(t.Segments)
+		again, _, err := trajectory.Recut(recording, r.suite.Codec(), condenser)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil {
+			continue // a reply that is no message cannot be told again
+		}
+		for k := range min(len(t.Segments), len(again.Segments)) {
+			a, errA := t.Prompt(k)
+			b, errB := again.Prompt(k)
+			if errA == nil && errB == nil && slices.Equal(a, b) {
+				same++
+			}
+		}
+	}
+	return float64(same) / float64(max(1, all)), nil
 }
 
 // Evaluate plays unseen tasks with the base model of a configuration.
@@ -78,7 +156,7 @@ func Evaluate(ctx context.Context, cfg Config, temperature float64, progress *Pr
 	if err != nil {
 		return e, err
 	}
-	if r.sampler, err = newSampler(base, cfg); err != nil {
+	if r.sampler, err = newSampler(base, cfg, 0); err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, r.sampler.Close()) }()
@@ -109,6 +187,8 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 		WallSeconds:           r.earlier.WallSeconds + r.wall(),
 		PeakRSSBytes:          max(r.earlier.PeakRSSBytes, peakRSS()),
 		Seed:                  r.cfg.Seed,
+		Sampled:               sampled,
+		Greedy:                greedy,
 	}
 	var rolloutTokens, rowTokens, rolloutSeconds, trainSeconds float64
 	for _, m := range r.history {
@@ -116,6 +196,7 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 		rowTokens += float64(m.RowTokens * r.cfg.Train.Epochs)
 		rolloutSeconds += m.Timing.RolloutSeconds
 		trainSeconds += m.Timing.TrainSeconds
+		s.LogProbDriftMax = max(s.LogProbDriftMax, m.LogProbDriftMax)
 	}
 	if len(r.history) > 0 {
 		s.RolloutTokensPerSecond = rolloutTokens / rolloutSeconds

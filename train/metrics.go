@@ -35,6 +35,9 @@ type StepMetrics struct {
 	RowTokens             int     `json:"row_tokens"`
 	AdvantageMean         float64 `json:"advantage_mean"`
 	AdvantageStd          float64 `json:"advantage_std"`
+	// LogProbDriftMax is the largest difference between the sampler's log-probs and
+	// the learner's before the update, in nats; 0 unless the learner recomputes them.
+	LogProbDriftMax float64 `json:"log_prob_drift_max"`
 	// Of the update, over all its epochs and mini-batches.
 	Update         ppo.Metrics `json:"update"`
 	ActorGradNorm  float64     `json:"actor_grad_norm"`

@@ -96,7 +96,7 @@ func (r *run) open(resume bool) (err error) {
 	if err != nil {
 		return err
 	}
-	r.sampler, err = newSampler(r.learner.actor, r.cfg)
+	r.sampler, err = newSampler(r.learner.actor, r.cfg, r.learner.Version())
 	return err
 }
 
@@ -158,9 +158,9 @@ func (r *run) checkWindow() error {
 }
 
 // newSampler returns a sampler for as many episodes as are in flight at once.
-func newSampler(actor *lm.Model, cfg Config) (*lm.Sampler, error) {
+func newSampler(actor *lm.Model, cfg Config, version int64) (*lm.Sampler, error) {
 	const cacheBytes = 128 << 20 // forgotten sessions are kept only within this
-	return lm.NewSampler(actor, lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency, CacheBytes: cacheBytes})
+	return lm.NewSampler(actor, lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency, CacheBytes: cacheBytes, Version: version})
 }
 
 func (r *run) close() error {
@@ -344,6 +344,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
+	metrics.LogProbDriftMax = drift(b)
 	if r.cfg.Train.SaveRollouts {
 		if err := r.saveRollouts(step, b); err != nil {
 			return metrics, err
@@ -498,6 +499,16 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 	metrics.ActorGradNorm /= float64(updates)
 	metrics.CriticGradNorm /= float64(updates)
 	return nil
+}
+
+// drift is the largest difference between the learner's log-probs and the sampler's.
+func drift(b *batch.Batch) (largest float64) {
+	for t, trainable := range b.LossMask {
+		if trainable {
+			largest = max(largest, math.Abs(float64(b.OldLogProbs[t]-b.RolloutLogProbs[t])))
+		}
+	}
+	return largest
 }
 
 // describe returns mean and standard deviation of a column at trainable tokens.

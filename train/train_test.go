@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,6 +222,29 @@ func TestResumedRunEndsAsAnUninterruptedOne(t *testing.T) {
 	if !reflect.DeepEqual(stepsWhole, stepsCut) || summaryWhole != summaryCut {
 		t.Errorf("after %d interruptions the run differs:\n%+v\n%+v\n%+v\n%+v", resumes, stepsWhole, stepsCut, summaryWhole, summaryCut)
 	}
+	sameRollouts(t, whole, cut)
+}
+
+// sameRollouts holds the saved batches of two runs against each other, byte by byte.
+func sameRollouts(t *testing.T, a, b string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(a, "rollouts", "*.safetensors"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no rollouts in %s: %v", a, err)
+	}
+	for _, name := range names {
+		x, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := os.ReadFile(filepath.Join(b, "rollouts", filepath.Base(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(x, y) {
+			t.Errorf("%s differs between the two runs", filepath.Base(name))
+		}
+	}
 }
 
 // cancelAfter cancels once a number of lines were written.
@@ -273,7 +297,7 @@ func TestTheLearnerSeesWhatTheSamplerSaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sampler, err := newSampler(base, cfg)
+		sampler, err := newSampler(base, cfg, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
