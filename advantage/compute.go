@@ -10,9 +10,10 @@ import (
 // everywhere else, reusing the columns when they are there.
 //
 // It fails, naming the trajectory, on rows that do not make whole
-// trajectories, on failed and aborted trajectories, on a column that the
-// estimator needs and the batch lacks, and on a NaN or infinity at a trainable
-// token that the estimator reads; at other tokens those have no effect.
+// trajectories, on failed and aborted trajectories, on a trajectory with neither
+// rewards nor a score, and on a NaN or infinity at a trainable token that the
+// estimator reads; at other tokens those have no effect. Values that the batch
+// lacks are 0.
 func Compute(b *batch.Batch, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -20,9 +21,6 @@ func Compute(b *batch.Batch, cfg Config) error {
 	estimator, err := Lookup(cfg.Estimator)
 	if err != nil {
 		return err
-	}
-	if estimator.Values && b.Values == nil {
-		return fmt.Errorf("estimator %s needs values: the batch has none", cfg.Estimator)
 	}
 	trajectories, err := b.Trajectories()
 	if err != nil {

@@ -328,7 +328,6 @@ func TestComputeRefuses(t *testing.T) {
 		"failed trajectory":  {func(b *batch.Batch, _ *Config) { b.Rows[0].Status = trajectory.Failed }, `"t": status failed`},
 		"aborted trajectory": {func(b *batch.Batch, _ *Config) { b.Rows[0].Status = trajectory.Aborted }, `"t": status aborted`},
 		"unknown estimator":  {func(_ *batch.Batch, c *Config) { c.Estimator = "gea" }, "compaction-rl, dr-grpo, gae"},
-		"no values":          {func(b *batch.Batch, _ *Config) { b.Values = nil }, "needs values"},
 		"no outcome":         {func(b *batch.Batch, _ *Config) { b.Rewards = nil }, `"t": neither rewards nor a score`},
 		"missing segment":    {func(b *batch.Batch, _ *Config) { b.Rows[0].InvIter = 1 }, `"t": inv_iter 1`},
 		"gamma":              {func(_ *batch.Batch, c *Config) { c.Gamma = 1.5 }, "gamma: 1.5"},
@@ -452,5 +451,27 @@ func TestRegisteredEstimatorIsKnown(t *testing.T) {
 	wantColumn(t, "advantages", b.Advantages, 0, 1)
 	if !slices.Contains(Names(), "test-last-token") {
 		t.Error("the name is not listed")
+	}
+}
+
+// Without values GAE is what it is with values of 0: with γ = λ = 1 the score on
+// every trainable token.
+func TestAbsentValuesAreZero(t *testing.T) {
+	t.Parallel()
+	b := &batch.Batch{
+		Rows:      []batch.Row{{TrajectoryID: "t", InvIter: 1}, {TrajectoryID: "t", Score: 0.75, HasScore: true}},
+		CuSeqLens: []int64{0, 3, 5}, TokenIDs: make([]int32, 5), LossMask: []bool{true, false, true, false, true},
+	}
+	if err := Compute(b, Config{Estimator: "gae", Gamma: 1, Lambda: 1, CriticLambda: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for i, trainable := range b.LossMask {
+		want := float32(0)
+		if trainable {
+			want = 0.75
+		}
+		if b.Advantages[i] != want || b.Returns[i] != want {
+			t.Errorf("token %d: advantage %v, return %v, want %v", i, b.Advantages[i], b.Returns[i], want)
+		}
 	}
 }

@@ -17,7 +17,7 @@ type Estimator struct {
 	Name string
 	// Summary is one line for help texts.
 	Summary string
-	// Values tells that the estimator cannot do without the values column.
+	// Values tells that the estimator reads the values column; absent values are 0.
 	Values bool
 	// Batch tells that trajectories depend on one another (groups): Estimate
 	// gets all of them at once. Otherwise it gets one at a time.

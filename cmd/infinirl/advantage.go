@@ -109,7 +109,7 @@ func (j *creditJob) atOnce(ctx context.Context, f *os.File) error {
 	}
 	j.done = c.left
 	if len(c.batch.Rows) == 0 {
-		return j.nothingLeft()
+		return j.nothingLeft(f)
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := writeBatch(ctx, c.batch, w, j.format); err != nil {
@@ -193,7 +193,7 @@ func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*ba
 	}
 	j.done = done
 	if rows == 0 {
-		return j.nothingLeft()
+		return j.nothingLeft(f)
 	}
 	return sink.finish()
 }
@@ -255,6 +255,8 @@ func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
 	cfg := j.cfg
 	cfg.Warn = func(message string) { c.left.warnings = append(c.left.warnings, message) }
 	if len(c.batch.Rows) > 0 {
+		estimator, _ := advantage.Lookup(cfg.Estimator)
+		c.left.zeroValues = estimator.Values && c.batch.Values == nil
 		err = advantage.Compute(c.batch, cfg)
 	}
 	return c, j.in.bad(err)
@@ -273,7 +275,12 @@ func untrainable(b *batch.Batch, t batch.Trajectory) string {
 	return "without a trainable token"
 }
 
-func (j *creditJob) nothingLeft() error {
+// nothingLeft ends a job all of whose rows were left out: no lines are an answer,
+// a safetensors file without rows is none.
+func (j *creditJob) nothingLeft(f *os.File) error {
+	if j.format == formatJSONLines {
+		return f.Truncate(0)
+	}
 	return j.in.bad(fmt.Errorf("nothing is left: %s", &j.done))
 }
 
@@ -283,6 +290,7 @@ type leftOut struct {
 	reasons            []string // in the order met
 	of                 map[string]int
 	warnings           []string
+	zeroValues         bool // the estimator read values that were not given
 }
 
 func (l *leftOut) count(reason string, rows int) {
@@ -308,6 +316,7 @@ func (l *leftOut) add(o leftOut) {
 		l.more(reason, o.of[reason])
 	}
 	l.warnings = append(l.warnings, o.warnings...)
+	l.zeroValues = l.zeroValues || o.zeroValues
 }
 
 func (l *leftOut) String() string {
@@ -321,6 +330,9 @@ func (l *leftOut) String() string {
 // report tells what was left out and the first warnings.
 func (l *leftOut) report(w io.Writer) error {
 	const most = 10
+	if l.zeroValues {
+		fmt.Fprintln(w, "infinirl: no values given: 0 stands for each")
+	}
 	for k, warning := range l.warnings {
 		if k == most {
 			fmt.Fprintf(w, "infinirl: and %d more warnings\n", len(l.warnings)-most)

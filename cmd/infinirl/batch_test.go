@@ -162,8 +162,16 @@ infinirl: left out 4 rows of 3 trajectories (1 failed, 1 without a trainable tok
 		t.Errorf("exit %d, stderr %q, output %q", code, stderr, stdout)
 	}
 	code, stdout, stderr = command(t, strings.SplitAfter(input, "\n")[0], "advantage")
-	if code != 2 || stdout != "" || !strings.Contains(stderr, "nothing is left: left out 1 rows") {
+	if code != 0 || stdout != "" || stderr != "infinirl: left out 1 rows of 1 trajectories (1 failed)\n" {
 		t.Errorf("all left out: exit %d, stderr %q, output %q", code, stderr, stdout)
+	}
+	code, stdout, stderr = command(t, strings.SplitAfter(input, "\n")[0], "advantage", "--format", "safetensors")
+	if code != 2 || stdout != "" || !strings.Contains(stderr, "nothing is left: left out 1 rows") {
+		t.Errorf("all left out of a file: exit %d, stderr %q, output %q", code, stderr, stdout)
+	}
+	code, stdout, stderr = command(t, `{"trajectory_id":"t","inv_iter":0,"response_ids":[1,2],"loss_mask":[1,1],"score":1}`, "advantage", "--lambda", "1")
+	if want := `"advantages":[1,1],"returns":[1,1]`; code != 0 || !strings.Contains(stdout, want) || stderr != "infinirl: no values given: 0 stands for each\n" {
+		t.Errorf("no values: exit %d, stderr %q, output %q, want %s", code, stderr, stdout, want)
 	}
 }
 
@@ -189,7 +197,6 @@ func TestBatchBadInput(t *testing.T) {
 		"duplicate":         {line("") + line(""), nil, `stdin:2: trajectory "t": inv_iter 0 comes twice`},
 		"missing":           {strings.Replace(line(""), `"inv_iter":0`, `"inv_iter":1`, 1), nil, `stdin:1: trajectory "t": inv_iter 1 on one of 1 rows`},
 		"scores differ":     {line("") + strings.NewReplacer(`"inv_iter":0`, `"inv_iter":1`, `"score":1`, `"score":2`).Replace(line("")), nil, `stdin:1: trajectory "t": score 1 on inv_iter 0, 2 on`},
-		"no values":         {strings.Replace(line(""), `"values":[1,2],`, "", 1), nil, "stdin: estimator gae needs values"},
 		"no outcome":        {strings.Replace(line(""), `,"score":1`, "", 1), nil, `stdin: trajectory "t": neither rewards nor a score`},
 		"NaN":               {strings.Replace(line(""), `[1,2],"score"`, `[NaN,2],"score"`, 1), nil, `stdin: trajectory "t", inv_iter 0, response token 0: values: NaN`},
 		"gamma":             {line(""), []string{"--gamma", "2"}, "gamma: 2: want a number from 0 to 1"},

@@ -105,6 +105,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		if err := writeOutput(c.Output, std, func(w io.Writer) error { return writeSegments(w, c.Output, cuts) }); err != nil {
 			return err
 		}
+		warnUnearned(std.err, cuts)
 	}
 	if c.Log != "" {
 		all := make([]*trajectory.Trajectory, len(cuts))
@@ -268,6 +269,20 @@ func standIn(codec chat.Codec, tokens int) ([]int32, error) {
 		return nil, err
 	}
 	return append(ids[:max(0, min(len(ids), tokens-len(stop)))], stop...), nil
+}
+
+// warnUnearned tells of runs that the rule could not carry to their end: the score
+// that their rows have is that of the whole recording.
+func warnUnearned(w io.Writer, cuts []cut) {
+	early := 0
+	for _, c := range cuts {
+		if c.reason != nil && c.t.HasScore {
+			early++
+		}
+	}
+	if early > 0 {
+		fmt.Fprintf(w, "infinirl: %d of %d runs did not fit to their end; their rows carry the score of the whole recording: raise --high, or see --compare for another rule\n", early, len(cuts))
+	}
 }
 
 // writeSegments writes the segments of all runs as a batch, without the columns

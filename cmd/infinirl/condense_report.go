@@ -173,7 +173,7 @@ func (c *condenseCommand) compare(ctx context.Context, files []recordedFile, cod
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "rule\tfinished\tended early\tsegments\tprocessed\tprefill\tdecode\treused\tdropped\tsegments/Mtok\ttrained on\t")
+	fmt.Fprintln(t, "rule\tfinished\tended early\tsegments\tprocessed\tprefill\tdecode\treused\tdropped\tsegments/Mtok\trow tokens\t")
 	for _, r := range reports {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f%%\t%d\t%.1f\t%d\t\n", r.Rule, r.Finished, r.Runs-r.Finished, r.Segments,
 			r.Processed, r.Prefill, r.Decode, 100*r.Reused, r.Dropped, r.SegmentsPerMTok, r.TrainingTokens)
@@ -183,7 +183,7 @@ func (c *condenseCommand) compare(ctx context.Context, files []recordedFile, cod
 	}
 	_, err := fmt.Fprint(w, `processed: tokens the model computes, prefill and decode, with the cache of the last prompt kept
 reused: share of prompt tokens in that cache      dropped: tokens taken out of windows
-segments/Mtok: training prompts per million tokens of the logs      trained on: tokens of all segments
+segments/Mtok: training prompts per million tokens of the logs      row tokens: prompts and responses of all segments
 `)
 	return err
 }

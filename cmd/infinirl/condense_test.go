@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -71,7 +73,7 @@ func TestCondenseOutput(t *testing.T) {
   │  sys | user ‖ a₁ t₁ a₂ t₂ a₃ t₃ a₄ t₄ a₅ t₅                            │
 `},
 		{"--json", `,"status":"finished","segments":[{"inv_iter":2,"messages_kept":2,`},
-		{"--compare", `         rule  finished  ended early  segments  processed  prefill  decode  reused  dropped  segments/Mtok  trained on
+		{"--compare", `         rule  finished  ended early  segments  processed  prefill  decode  reused  dropped  segments/Mtok  row tokens
          none         0            1         1       1339      999     340   70.9%        0          648.9        1339
     tool-fifo         1            0         3       3179     2343     836   76.8%     2336          826.9        3969
 `},
@@ -91,4 +93,86 @@ func TestCondenseOutput(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "1 runs, 3 segments") || !strings.Contains(stderr, "passed over: ") {
 		t.Errorf("folder: exit %d, %s%s", code, out, stderr)
 	}
+}
+
+// Recorded runs with scores, cut and credited: every prompt fits or its run says
+// context_overflow, and with γ = λ = 1 every trainable token of a run, through all of
+// its segments, carries the run's score.
+func TestScoresOfRecordedRunsReachTheirFirstSegments(t *testing.T) {
+	t.Parallel()
+	const recording = "../../../shared/data/taubench_gpt4o_airline_longest77.json"
+	if _, err := os.Stat(recording); err != nil {
+		t.Skipf("the recorded runs are not there: %v", err)
+	}
+	for _, window := range []struct{ high, low string }{{"4096", "2048"}, {"8192", "7000"}, {"16384", "8192"}} {
+		segments, credited := filepath.Join(t.TempDir(), "s.jsonl"), filepath.Join(t.TempDir(), "a.jsonl")
+		code, table, stderr := command(t, "", "condense", recording, "--high", window.high, "--low", window.low, "--tokenizer", "bytes", "-o", segments)
+		if code != 0 {
+			t.Fatalf("condense: status %d: %s", code, stderr)
+		}
+		if code, _, stderr := command(t, "", "advantage", segments, "-o", credited, "--gamma", "1", "--lambda", "1"); code != 0 {
+			t.Fatalf("advantage: status %d: %s", code, stderr)
+		}
+		high, _ := strconv.Atoi(window.high)
+		in, out := readSegmentRows(t, segments), readSegmentRows(t, credited)
+		runs := map[string]bool{}
+		for _, row := range in {
+			runs[row.TrajectoryID] = true
+			if len(row.PromptIDs) > high {
+				t.Errorf("high %s: trajectory %s, inv_iter %d: a prompt of %d tokens", window.high, row.TrajectoryID, row.InvIter, len(row.PromptIDs))
+			}
+			if len(row.ResponseIDs) == 0 && row.Status != "context_overflow" {
+				t.Errorf("high %s: trajectory %s has an empty row and status %s", window.high, row.TrajectoryID, row.Status)
+			}
+		}
+		if len(runs) != 77 || !strings.Contains(table, "77 runs") {
+			t.Errorf("high %s: %d runs in the segments, want 77", window.high, len(runs))
+		}
+		trained := 0
+		for _, row := range out {
+			for i, m := range row.LossMask {
+				want := 0.0
+				if m == 1 {
+					want = row.Score
+					trained++
+				}
+				if row.Advantages[i] != want || row.Returns[i] != want {
+					t.Fatalf("high %s: trajectory %s, inv_iter %d, token %d: advantage %v, return %v, want %v", window.high, row.TrajectoryID, row.InvIter, i, row.Advantages[i], row.Returns[i], want)
+				}
+			}
+		}
+		if (trained == 0) != (window.high == "4096") { // no system prompt of these runs fits 4,096 bytes
+			t.Errorf("high %s: %d trainable tokens", window.high, trained)
+		}
+	}
+}
+
+type segmentRow struct {
+	TrajectoryID string  `json:"trajectory_id"`
+	InvIter      int     `json:"inv_iter"`
+	PromptIDs    []int32 `json:"prompt_ids"`
+	ResponseIDs  []int32 `json:"response_ids"`
+	LossMask     []int   `json:"loss_mask"`
+	Score        float64
+	Status       string
+	Advantages   []float64
+	Returns      []float64
+}
+
+func readSegmentRows(t *testing.T, path string) []segmentRow {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var rows []segmentRow
+	for decoder := json.NewDecoder(file); decoder.More(); {
+		var row segmentRow
+		if err := decoder.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
