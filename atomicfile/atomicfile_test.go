@@ -41,3 +41,24 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		t.Error("writing into a folder that is not there succeeded")
 	}
 }
+
+// A device is written to, never replaced; a folder is neither.
+func TestWhatIsNoRegularFileStays(t *testing.T) {
+	t.Parallel()
+	if err := atomicfile.WriteBytes(os.DevNull, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Errorf("%s is now %v, %v", os.DevNull, info.Mode(), err)
+	}
+	dir := t.TempDir()
+	if err := atomicfile.WriteBytes(dir, []byte("x")); err == nil {
+		t.Error("writing to a folder succeeded")
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		err := atomicfile.WriteBytes("/dev/full", []byte("x"))
+		if err == nil || err.Error() != "write /dev/full: no space left on device" {
+			t.Errorf("a full device: error %v", err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/lm/kernel"
 	"github.com/infinirl/infinirl/safetensors"
 )
@@ -172,7 +173,7 @@ func (o *AdamW) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(path, data); err != nil {
+	if err := atomicfile.WriteBytes(path, data); err != nil {
 		return fmt.Errorf("lm: save optimizer: %w", err)
 	}
 	return nil

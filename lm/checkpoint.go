@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/safetensors"
 )
 
@@ -42,10 +43,10 @@ func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, weightsFile), data); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(dir, weightsFile), data); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, configFile), append(config, '\n')); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(dir, configFile), append(config, '\n')); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
 	return nil
@@ -269,30 +270,4 @@ func checksum(tensors []safetensors.Tensor) string {
 		sum = crc32.Update(sum, table, t.Data)
 	}
 	return strconv.FormatUint(uint64(sum), 16)
-}
-
-// writeFile writes data under a temporary name in the same directory, syncs
-// and renames it; on an error nothing is left behind.
-func writeFile(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	return err
 }

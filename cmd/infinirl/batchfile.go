@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/batch"
 )
 
@@ -270,32 +271,23 @@ func appendLines(lines []byte, b *batch.Batch) []byte {
 // Nothing appears at either before all has gone well, and an error leaves nothing
 // behind.
 func writeFile(path string, std streams, write func(*os.File) error) (err error) {
-	dir, name := "", "infinirl-output-*"
 	if path != "-" {
-		dir, name = filepath.Dir(path), "."+filepath.Base(path)+".*"
+		return atomicfile.Create(path, write)
 	}
-	f, err := os.CreateTemp(dir, name)
+	f, err := os.CreateTemp("", "infinirl-output-*")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write standard output: %w", err)
 	}
 	defer func() {
 		f.Close()
-		if err != nil || path == "-" {
-			os.Remove(f.Name())
-		}
+		os.Remove(f.Name())
 	}()
 	if err := write(f); err != nil {
 		return err
 	}
-	if path == "-" {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		_, err := io.Copy(std.out, f)
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	_, err = io.Copy(std.out, f)
+	return err
 }
