@@ -1,6 +1,6 @@
 // Package bases embeds the base model of every environment: small policies that
-// know an environment's format, from which training starts. docs/results.md has
-// the commands that made them.
+// know an environment's format, from which training starts. They are what
+// `infinirl pretrain --env search -o FILE` and the same for keytodoor write.
 package bases
 
 import (
