@@ -37,6 +37,8 @@ type UpdateStats struct {
 	ActorGradNorm, CriticGradNorm float64
 }
 
+var _ Learner = (*embedded)(nil)
+
 // embedded is the learner over the embedded engine.
 type embedded struct {
 	actor, critic         *lm.Model
