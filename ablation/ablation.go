@@ -27,6 +27,15 @@ type Method struct {
 	Overrides []string
 }
 
+func (m Method) apply(cfg train.Config) (train.Config, error) {
+	for _, assignment := range m.Overrides {
+		if err := cfg.Set(assignment); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
 // The two questions that methods can be compared over.
 const (
 	OverCredit   = "credit"   // how credit is assigned
@@ -87,6 +96,15 @@ type Result struct {
 // Run trains every method on every seed, each in a run directory below dir, and
 // writes ablation.json and curves.svg there.
 func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir string, progress *train.Progress) (*Result, error) {
+	for _, method := range methods { // before anything is trained
+		c, err := method.apply(cfg)
+		if err == nil {
+			err = train.Check(c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", method.Name, err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
 	}
@@ -102,13 +120,11 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 		seed := cfg.Seed + uint64(i)
 		r.Seeds = append(r.Seeds, seed)
 		for k, method := range methods {
-			c := cfg
-			c.Seed = seed
-			for _, assignment := range method.Overrides {
-				if err := c.Set(assignment); err != nil {
-					return nil, err
-				}
+			c, err := method.apply(cfg)
+			if err != nil {
+				return nil, err
 			}
+			c.Seed = seed
 			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(methods)+k+1, seeds*len(methods))
 			if err := r.train(ctx, c, method.Name, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)

@@ -6,6 +6,7 @@ package pretrain
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -55,6 +56,22 @@ type Options struct {
 
 // Validate names the first key that cannot work.
 func (c Config) Validate(levels int) error {
+	model := c.Model
+	model.VocabSize = 1 // the environment's
+	if err := model.Validate(); err != nil {
+		return fmt.Errorf("pretrain.model: %w", err)
+	}
+	for _, k := range []struct {
+		key         string
+		value, most int
+	}{
+		{"hidden_size", model.HiddenSize, 4096}, {"intermediate_size", model.IntermediateSize, 16384},
+		{"num_hidden_layers", model.NumHiddenLayers, 128}, {"max_position_embeddings", model.MaxPositionEmbeddings, 1 << 20},
+	} {
+		if k.value > k.most {
+			return fmt.Errorf("pretrain.model.%s: %d: want at most %d on this engine", k.key, k.value, k.most)
+		}
+	}
 	if len(c.Stages) == 0 {
 		return fmt.Errorf("pretrain.stages: none: want at least one")
 	}
@@ -71,16 +88,16 @@ func (c Config) Validate(levels int) error {
 			total += share
 		}
 		switch {
-		case s.Steps < 1:
-			return fmt.Errorf("%s.steps: %d: want 1 or more", key, s.Steps)
-		case s.Rows < 1:
-			return fmt.Errorf("%s.rows: %d: want 1 or more", key, s.Rows)
-		case !(s.LearningRate > 0):
-			return fmt.Errorf("%s.learning_rate: %v: want more than 0", key, s.LearningRate)
+		case s.Steps < 1 || s.Steps > 1_000_000_000:
+			return fmt.Errorf("%s.steps: %d: want 1 to a billion", key, s.Steps)
+		case s.Rows < 1 || s.Rows > 1_000_000:
+			return fmt.Errorf("%s.rows: %d: want 1 to a million", key, s.Rows)
+		case !(s.LearningRate > 0 && s.LearningRate <= 1):
+			return fmt.Errorf("%s.learning_rate: %v: want more than 0 and at most 1", key, s.LearningRate)
 		case len(s.Drills) > levels:
 			return fmt.Errorf("%s.drills: %d shares: the environment has %d levels", key, len(s.Drills), levels)
-		case !(total > 0):
-			return fmt.Errorf("%s: no share of any exercise is above 0", key)
+		case !(total > 0) || math.IsInf(total, 0):
+			return fmt.Errorf("%s: the shares of the exercises sum to %v: want a number above 0", key, total)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,9 +39,9 @@ func (r *run) checkpoint() error {
 	s.WallSeconds += r.wall()
 	s.PeakRSSBytes = max(s.PeakRSSBytes, peakRSS())
 	if s.Step > 0 {
-		s.ConsumedTrajectories = [2]string{"step-000001", fmt.Sprintf("step-%06d", s.Step)}
+		s.ConsumedTrajectories = [2]string{checkpointName(1), checkpointName(s.Step)}
 	}
-	path := filepath.Join(r.dir, checkpointsName, fmt.Sprintf("step-%06d", s.Step))
+	path := filepath.Join(r.dir, checkpointsName, checkpointName(s.Step))
 	if _, err := os.Stat(path); err == nil {
 		return nil // written by the run that is resumed
 	}
@@ -124,13 +125,33 @@ func loadCheckpoint(dir string, learner Learner) (state, error) {
 		return state{}, err
 	}
 	path := filepath.Join(dir, checkpointsName, names[len(names)-1])
-	text, err := os.ReadFile(filepath.Join(path, stateName))
+	s, err := readState(filepath.Join(path, stateName))
 	if err != nil {
-		return state{}, fmt.Errorf("resume: %w", err)
+		return state{}, err
 	}
-	var s state
-	if err := json.Unmarshal(text, &s); err != nil {
-		return state{}, fmt.Errorf("resume: %s: %w", filepath.Join(path, stateName), err)
+	if want := checkpointName(s.Step); want != names[len(names)-1] {
+		return state{}, fmt.Errorf("%s: step %d in the checkpoint %s: want %s", filepath.Join(path, stateName), s.Step, names[len(names)-1], want)
 	}
-	return s, learner.Load(path)
+	if err := learner.Load(path); err != nil {
+		return state{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
 }
+
+func readState(path string) (s state, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.Step < 0 || s.WarmStart == nil {
+		return s, fmt.Errorf("%s: step %d, warm_start %v: want a step from 0 and the evaluation of the base", path, s.Step, s.WarmStart)
+	}
+	return s, nil
+}
+
+func checkpointName(step int) string { return fmt.Sprintf("step-%06d", step) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -143,10 +144,17 @@ func (c *Config) Merge(text io.Reader, where string) error {
 	decoder := yaml.NewDecoder(text)
 	decoder.KnownFields(true)
 	err := decoder.Decode(c)
-	if err == nil || errors.Is(err, io.EOF) { // an empty file changes nothing
+	if errors.Is(err, io.EOF) { // an empty file changes nothing
 		return nil
 	}
-	return fmt.Errorf("%s: %s", where, oneLine(err))
+	if err != nil {
+		return fmt.Errorf("%s: %s", where, oneLine(err))
+	}
+	var more any
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: more than one YAML document: want one", where)
+	}
+	return nil
 }
 
 // Set applies one override of the form a.b=value.
@@ -178,8 +186,10 @@ func oneLine(err error) string {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	message = strings.TrimSpace(strings.TrimPrefix(message, "construct errors:"))
 	message, _, _ = strings.Cut(message, "\n")
-	return message
+	return unknownField.ReplaceAllString(message, "unknown key $1")
 }
+
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 // learningRateShare is 1 at the first step and falls linearly to final_lr at the last.
 func (c Config) learningRateShare(step int) float64 {
@@ -187,63 +197,4 @@ func (c Config) learningRateShare(step int) float64 {
 		return 1
 	}
 	return 1 - (1-c.Train.FinalLR)*float64(step)/float64(c.Train.Steps-1)
-}
-
-// Validate returns an error that names the first key whose value cannot work.
-func (c Config) Validate() error {
-	checks := []struct {
-		ok   bool
-		key  string
-		got  any
-		want string
-	}{
-		{c.Threads >= 0, "threads", c.Threads, "0 or more"},
-		{c.Rollout.Groups > 0, "rollout.groups", c.Rollout.Groups, "1 or more"},
-		{c.Rollout.GroupSize > 0, "rollout.group_size", c.Rollout.GroupSize, "1 or more"},
-		{c.Rollout.Temperature > 0, "rollout.temperature", c.Rollout.Temperature, "more than 0: training needs samples"},
-		{c.Rollout.MaxReply > 0, "rollout.max_reply", c.Rollout.MaxReply, "1 or more"},
-		{c.Rollout.MaxTurns > 0, "rollout.max_turns", c.Rollout.MaxTurns, "1 or more"},
-		{c.Rollout.MaxSegments > 0, "rollout.max_segments", c.Rollout.MaxSegments, "1 or more"},
-		{c.Rollout.Concurrency > 0, "rollout.concurrency", c.Rollout.Concurrency, "1 or more"},
-		{c.Train.Steps >= 0, "train.steps", c.Train.Steps, "0 or more"},
-		{c.Train.StopAtSuccess >= 0 && c.Train.StopAtSuccess <= 1, "train.stop_at_success", c.Train.StopAtSuccess, "0 to 1"},
-		{c.Train.Epochs > 0, "train.epochs", c.Train.Epochs, "1 or more"},
-		{c.Train.Minibatches > 0, "train.minibatches", c.Train.Minibatches, "1 or more"},
-		{c.Train.MicroBatchTokens > 0, "train.micro_batch_tokens", c.Train.MicroBatchTokens, "1 or more"},
-		{c.Condense.Rule == condense.None || c.Train.MicroBatchTokens >= c.Condense.High, "train.micro_batch_tokens", c.Train.MicroBatchTokens, "condense.high or more: a row must fit"},
-		{c.Train.ActorLR > 0, "train.actor_lr", c.Train.ActorLR, "more than 0"},
-		{c.Train.CriticLR > 0, "train.critic_lr", c.Train.CriticLR, "more than 0"},
-		{c.Train.FinalLR >= 0 && c.Train.FinalLR <= 1, "train.final_lr", c.Train.FinalLR, "0 to 1"},
-		{c.Train.CriticWarmup >= 0, "train.critic_warmup", c.Train.CriticWarmup, "0 or more"},
-		{c.Train.WeightDecay >= 0, "train.weight_decay", c.Train.WeightDecay, "0 or more"},
-		{c.Train.MaxGradNorm > 0, "train.max_grad_norm", c.Train.MaxGradNorm, "more than 0"},
-		{c.Train.OldLogProbs == "rollout" || c.Train.OldLogProbs == "learner", "train.old_log_probs", c.Train.OldLogProbs, "rollout or learner"},
-		{c.Train.CheckpointEvery > 0, "train.checkpoint_every", c.Train.CheckpointEvery, "1 or more"},
-		{c.Train.KeepCheckpoints > 0, "train.keep_checkpoints", c.Train.KeepCheckpoints, "1 or more"},
-		{c.Eval.Tasks > 0, "eval.tasks", c.Eval.Tasks, "1 or more"},
-		{c.Eval.Temperature > 0, "eval.temperature", c.Eval.Temperature, "more than 0 (the greedy evaluation is always run too)"},
-		{c.Rollout.Groups*c.Rollout.GroupSize >= c.Train.Minibatches, "train.minibatches", c.Train.Minibatches, "at most one a trajectory (rollout.groups × rollout.group_size)"},
-	}
-	for _, check := range checks {
-		if !check.ok {
-			return fmt.Errorf("%s: %v: want %s", check.key, check.got, check.want)
-		}
-	}
-	suite, err := suites.ByName(c.Env)
-	if err != nil {
-		return fmt.Errorf("env: %w", err)
-	}
-	if err := c.Pretrain.Validate(suite.Levels()); err != nil {
-		return err
-	}
-	if err := c.condenser().Validate(); err != nil {
-		return err // it names condense itself
-	}
-	if err := c.Advantage.Validate(); err != nil {
-		return fmt.Errorf("advantage: %w", err)
-	}
-	if err := c.PPO.Validate(); err != nil {
-		return fmt.Errorf("ppo: %w", err)
-	}
-	return nil
 }

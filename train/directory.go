@@ -34,7 +34,10 @@ func createDirectory(path string, fill func(temporary string) error) (err error)
 	if err = fill(temporary); err != nil {
 		return err
 	}
-	return os.Rename(temporary, path)
+	if err = os.Rename(temporary, path); errors.Is(err, fs.ErrExist) { // another process was faster
+		err = fmt.Errorf("%s: %w", path, fs.ErrExist)
+	}
+	return err
 }
 
 // removeLeftovers deletes what a killed process left under temporary names.

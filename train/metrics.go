@@ -10,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
@@ -70,10 +68,10 @@ const (
 func openMetrics(dir string, steps int) (*metricsFile, []StepMetrics, error) {
 	kept, err := ReadMetrics(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, inputError{err}
 	}
 	if len(kept) < steps {
-		return nil, nil, fmt.Errorf("%s: %d lines, but the checkpoint is of step %d: restore the file or start a new run", filepath.Join(dir, metricsName), len(kept), steps)
+		return nil, nil, inputError{fmt.Errorf("%s: %d lines, but the checkpoint is of step %d: restore the file or start a new run", filepath.Join(dir, metricsName), len(kept), steps)}
 	}
 	kept = kept[:steps]
 	path := filepath.Join(dir, metricsName)
@@ -178,19 +176,10 @@ func ReadMetrics(dir string) ([]StepMetrics, error) {
 		if err := json.Unmarshal(scanner.Bytes(), &step); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, len(steps)+1, err)
 		}
+		if step.Step != len(steps)+1 {
+			return nil, fmt.Errorf("%s:%d: step %d: want %d", path, len(steps)+1, step.Step, len(steps)+1)
+		}
 		steps = append(steps, step)
 	}
 	return steps, scanner.Err()
-}
-
-// peakRSS is the largest resident set size of this process so far, in bytes.
-func peakRSS() int64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	if runtime.GOOS == "darwin" { // bytes there, KiB elsewhere
-		return int64(usage.Maxrss)
-	}
-	return int64(usage.Maxrss) * 1024
 }

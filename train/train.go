@@ -49,6 +49,7 @@ type run struct {
 	learner  *embedded
 	sampler  *lm.Sampler
 	metrics  *metricsFile
+	lock     *os.File // config.yaml, locked as long as the run is at work
 	history  []StepMetrics
 	started  time.Time
 	earlier  state // what the run did before it was resumed
@@ -61,11 +62,21 @@ func Run(ctx context.Context, cfg Config, opts Options) (summary *Summary, err e
 		opts.Progress = NewProgress(io.Discard, false)
 	}
 	r := &run{cfg: cfg, dir: opts.Dir, progress: opts.Progress, started: time.Now()}
+	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.open(opts.Resume); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
 	return r.train(ctx)
+}
+
+// Check returns the error that Run would return for an unusable configuration.
+func Check(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return inputError{err}
+	}
+	r := &run{cfg: cfg}
+	_, err := r.openEnvironment()
+	return err
 }
 
 // open prepares the directory, the models and the metrics.
@@ -88,7 +99,7 @@ func (r *run) open(resume bool) (err error) {
 	}
 	if resume {
 		if r.earlier, err = loadCheckpoint(r.dir, r.learner); err != nil {
-			return err
+			return inputError{fmt.Errorf("resume: %w", err)}
 		}
 		r.progress.Printf("resuming after step %d", r.earlier.Step)
 	}
@@ -124,6 +135,9 @@ func (r *run) openEnvironment() (*lm.Model, error) {
 	if got, want := base.Config().VocabSize, suite.VocabularySize(); got != want {
 		return nil, inputError{fmt.Errorf("base: a vocabulary of %d tokens: environment %s has %d", got, r.cfg.Env, want)}
 	}
+	if most := base.Config().MaxPositionEmbeddings; r.cfg.Condense.High > most {
+		return nil, inputError{fmt.Errorf("condense.high: %d: the base model has %d positions", r.cfg.Condense.High, most)}
+	}
 	base.Threads = r.cfg.Threads
 	return base, r.checkWindow()
 }
@@ -150,7 +164,7 @@ func (r *run) checkWindow() error {
 		if err := environment.Close(); err != nil {
 			return fmt.Errorf("env: close: %w", err)
 		}
-		if need := tokens + r.cfg.Rollout.MaxReply; need > r.cfg.Condense.High {
+		if need := tokens + r.cfg.Rollout.MaxReply; need > r.cfg.Condense.High { // both are bounded
 			return inputError{fmt.Errorf("condense.high: %d: system and task take %d tokens and a reply up to %d: want %d or more", r.cfg.Condense.High, tokens, r.cfg.Rollout.MaxReply, need)}
 		}
 	}
@@ -164,7 +178,17 @@ func newSampler(actor *lm.Model, cfg Config, version int64) (*lm.Sampler, error)
 }
 
 func (r *run) close() error {
-	return errors.Join(r.sampler.Close(), r.metrics.Close())
+	var errs []error
+	if r.sampler != nil {
+		errs = append(errs, r.sampler.Close())
+	}
+	if r.metrics != nil {
+		errs = append(errs, r.metrics.Close())
+	}
+	if r.lock != nil {
+		errs = append(errs, r.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // createDirectory creates the run directory with its configuration, after the
@@ -183,20 +207,41 @@ func (r *run) createDirectory() error {
 	if errors.Is(err, os.ErrExist) {
 		return inputError{fmt.Errorf("run directory %w: choose another --run, or add --resume to go on with it", err)}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.lockDirectory()
+}
+
+// lockDirectory makes sure that no other process is at the same run.
+func (r *run) lockDirectory() error {
+	file, err := os.Open(filepath.Join(r.dir, configName))
+	if err != nil {
+		return err
+	}
+	if err := lockFile(file); err != nil {
+		file.Close()
+		return inputError{fmt.Errorf("run directory %s: another process is at this run: wait for it to end", r.dir)}
+	}
+	r.lock = file
+	return nil
 }
 
 // readDirectory reads the configuration of the run to resume.
 func (r *run) readDirectory() error {
-	cfg, err := readConfig(r.dir)
+	cfg, err := ReadConfig(r.dir)
 	if err != nil {
 		return inputError{fmt.Errorf("resume: %w", err)}
 	}
 	r.cfg = cfg
+	if err := r.lockDirectory(); err != nil {
+		return err
+	}
 	return removeLeftovers(r.dir)
 }
 
-func readConfig(dir string) (Config, error) {
+// ReadConfig returns the configuration of a run directory.
+func ReadConfig(dir string) (Config, error) {
 	var cfg Config
 	path := filepath.Join(dir, configName)
 	text, err := os.ReadFile(path)
@@ -212,11 +257,10 @@ func readConfig(dir string) (Config, error) {
 	return cfg, nil
 }
 
-// RunFiles returns the configuration of a run directory and the actor of its
-// newest checkpoint.
-func RunFiles(dir string) (config, actor string, err error) {
+// LatestActor returns the path of the actor in the newest checkpoint of a run.
+func LatestActor(dir string) (string, error) {
 	checkpoint, err := LatestCheckpoint(dir)
-	return filepath.Join(dir, configName), filepath.Join(checkpoint, actorName), err
+	return filepath.Join(checkpoint, actorName), err
 }
 
 const configName = "config.yaml"
@@ -245,7 +289,14 @@ func loadModel(path string) (*lm.Model, error) {
 		return nil, fmt.Errorf("base: %w", err)
 	}
 	if info.IsDir() {
-		return lm.Load(path)
+		model, err := lm.Load(path)
+		if err != nil {
+			return nil, fmt.Errorf("base: %w", err)
+		}
+		return model, nil
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("base: %s is neither a file nor a folder", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -110,7 +110,7 @@ func TestTheDefaultFileIsComplete(t *testing.T) {
 func TestBadConfigurationsNameTheirKey(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ assignment, want string }{
-		{"train.stepz=3", "stepz"},
+		{"train.stepz=3", "unknown key stepz"},
 		{"train.steps=many", "many"},
 		{"train.steps=-1", "train.steps: -1"},
 		{"train", "want key=value"},
@@ -125,6 +125,21 @@ func TestBadConfigurationsNameTheirKey(t *testing.T) {
 		{"train.final_lr=2", "train.final_lr"},
 		{"train.minibatches=1000", "train.minibatches"},
 		{"train.micro_batch_tokens=10", "train.micro_batch_tokens"},
+		{"rollout.temperature=.inf", "rollout.temperature: +Inf"},
+		{"rollout.temperature=1e-40", "rollout.temperature: 1e-40"},
+		{"eval.temperature=.nan", "eval.temperature: NaN"},
+		{"rollout.max_reply=9223372036854775807", "rollout.max_reply"},
+		{"rollout.groups=100000000", "rollout.groups"},
+		{"rollout.groups=4611686018427387904", "rollout.groups"},
+		{"rollout.group_size=1000000", "rollout.group_size"},
+		{"eval.tasks=1000000000000", "eval.tasks"},
+		{"threads=100000", "threads"},
+		{"rollout.concurrency=9223372036854775807", "rollout.concurrency"},
+		{"train.actor_lr=.inf", "train.actor_lr"},
+		{"train.weight_decay=.inf", "train.weight_decay"},
+		{"ppo.entropy_coef=1e300", "ppo.entropy_coef"},
+		{"pretrain.model.hidden_size=-1", "hidden_size is -1"},
+		{"pretrain.model.num_hidden_layers=1000000", "pretrain.model.num_hidden_layers"},
 	} {
 		cfg, err := Shipped(DefaultEnv)
 		if err != nil {
@@ -431,9 +446,69 @@ func TestRunDirectory(t *testing.T) {
 	if b.Advantages == nil || b.Returns == nil || b.Values == nil || b.OldLogProbs == nil {
 		t.Error("the rollouts lack what they were trained on")
 	}
-	if _, actor, err := RunFiles(dir); err != nil {
+	if actor, err := LatestActor(dir); err != nil {
 		t.Error(err)
 	} else if _, err := lm.Load(actor); err != nil {
 		t.Error(err)
+	}
+}
+
+// A run directory that was tampered with, or that another process is at, is refused
+// in one line.
+func TestDamagedRunsAreRefused(t *testing.T) {
+	t.Parallel()
+	whole := filepath.Join(t.TempDir(), "run")
+	if _, err := Run(context.Background(), small(t, "train.steps=2"), Options{Dir: whole}); err != nil {
+		t.Fatal(err)
+	}
+	const state = "checkpoints/step-000002/state.json"
+	rewrite := func(name string, change func(string) string) func(dir string) error {
+		return func(dir string) error {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(dir, name), []byte(change(string(text))), 0o644)
+		}
+	}
+	for name, test := range map[string]struct {
+		damage func(dir string) error
+		want   string
+	}{
+		"negative step":      {rewrite(state, func(s string) string { return strings.Replace(s, `"step": 2`, `"step": -5`, 1) }), "step -5"},
+		"other step":         {rewrite(state, func(s string) string { return strings.Replace(s, `"step": 2`, `"step": 1`, 1) }), "step 1 in the checkpoint step-000002"},
+		"empty state":        {rewrite(state, func(string) string { return "{}" }), "warm_start"},
+		"unknown key":        {rewrite(state, func(s string) string { return strings.Replace(s, `"step"`, `"stepz"`, 1) }), "stepz"},
+		"no state":           {func(dir string) error { return os.Remove(filepath.Join(dir, state)) }, "state.json"},
+		"metrics cut":        {rewrite(metricsName, func(s string) string { return s[:len(s)/2] }), "lines, but the checkpoint is of step 2"},
+		"metrics doubled":    {rewrite(metricsName, func(s string) string { return s[:strings.Index(s, "\n")+1] + s }), "metrics.jsonl:2: step 1"},
+		"actor truncated":    {rewrite("checkpoints/step-000002/actor/model.safetensors", func(s string) string { return s[:len(s)/2] }), "actor"},
+		"optimizer":          {rewrite("checkpoints/step-000002/optimizer-critic.safetensors", func(s string) string { return s[:99] }), "step-000002"},
+		"configuration":      {rewrite(configName, func(s string) string { return s + "more: 1\n" }), "unknown key more"},
+		"two documents":      {rewrite(configName, func(s string) string { return s + "---\nseed: 3\n" }), "more than one"},
+		"empty config":       {rewrite(configName, func(string) string { return "" }), "config.yaml"},
+		"not a run":          {func(dir string) error { return os.Remove(filepath.Join(dir, configName)) }, "not a run directory"},
+		"another process at": {nil, "another process"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if test.damage == nil {
+			file, err := os.Open(filepath.Join(dir, configName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lockFile(file); err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+		} else if err := test.damage(dir); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Run(context.Background(), Config{}, Options{Dir: dir, Resume: true})
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line with %q", name, err, test.want)
+		}
 	}
 }

@@ -14,7 +14,7 @@ type evalCommand struct {
 	settings
 	Model       string  `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" type:"path" xor:"model"`
 	Dir         string  `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" type:"path" xor:"model"`
-	Tasks       int     `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
+	Tasks       *int    `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
 	Temperature float64 `help:"Sampling temperature; 0 is greedy." default:"1"`
 	JSON        bool    `help:"Print the result as JSON." name:"json"`
 }
@@ -28,11 +28,8 @@ Example:
 }
 
 func (c *evalCommand) AfterApply() error {
-	if c.Tasks < 0 {
-		return fmt.Errorf("--tasks %d: want 1 or more", c.Tasks)
-	}
-	if c.Temperature < 0 {
-		return fmt.Errorf("--temperature %v: want 0 or more", c.Temperature)
+	if err := train.ValidTemperature(c.Temperature); err != nil {
+		return fmt.Errorf("--temperature %w", err)
 	}
 	if c.Dir != "" && (c.Config != "" || c.Env != "") {
 		return errors.New("--run brings its own configuration: leave out --config and --env")
@@ -41,22 +38,9 @@ func (c *evalCommand) AfterApply() error {
 }
 
 func (c *evalCommand) Run(ctx context.Context, std streams) error {
-	model := c.Model
-	if c.Dir != "" {
-		var err error
-		if c.Config, model, err = train.RunFiles(c.Dir); err != nil {
-			return badInput(err)
-		}
-	}
-	cfg, err := c.load()
+	cfg, err := c.config()
 	if err != nil {
-		return err
-	}
-	if model != "" {
-		cfg.Base = model
-	}
-	if c.Tasks > 0 {
-		cfg.Eval.Tasks = c.Tasks
+		return badInput(err)
 	}
 	e, err := train.Evaluate(ctx, cfg, c.Temperature, std.progress())
 	if errors.Is(err, train.ErrInput) {
@@ -72,4 +56,34 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 	fmt.Fprintf(table, "environment\ttasks\ttemperature\tsuccess\tsegments\ttokens\n%s\t%d\t%g\t%.3f\t%.2f\t%.0f\n",
 		cfg.Env, e.Tasks, e.Temperature, e.Success, e.SegmentsPerTrajectory, e.TokensPerTrajectory)
 	return table.Flush()
+}
+
+// config returns what is evaluated: the environment's base model, a checkpoint, or
+// the newest one of a run under its own configuration.
+func (c *evalCommand) config() (cfg train.Config, err error) {
+	if c.Dir != "" {
+		if cfg, err = train.ReadConfig(c.Dir); err != nil {
+			return cfg, err
+		}
+		if cfg.Base, err = train.LatestActor(c.Dir); err != nil {
+			return cfg, err
+		}
+		for _, assignment := range c.Set {
+			if err := cfg.Set(assignment); err != nil {
+				return cfg, err
+			}
+		}
+		if c.Seed != nil {
+			cfg.Seed = *c.Seed
+		}
+	} else if cfg, err = c.load(); err != nil {
+		return cfg, err
+	}
+	if c.Model != "" {
+		cfg.Base = c.Model
+	}
+	if c.Tasks != nil {
+		cfg.Eval.Tasks = *c.Tasks
+	}
+	return cfg, cfg.Validate()
 }

@@ -22,7 +22,9 @@ type settings struct {
 func (s settings) load(overrides ...string) (train.Config, error) {
 	cfg, err := s.merge(append(slices.Clone(s.Set), overrides...))
 	if err == nil {
-		err = cfg.Validate()
+		if err = cfg.Validate(); err != nil && s.Config != "" {
+			err = fmt.Errorf("%s: %w", s.Config, err)
+		}
 	}
 	return cfg, badInput(err)
 }

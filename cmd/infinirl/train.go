@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -55,7 +54,7 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; go on with: infinirl train --resume --run %s", dir)
-	case errors.Is(err, fs.ErrExist), errors.Is(err, train.ErrInput):
+	case errors.Is(err, train.ErrInput):
 		return badInput(err)
 	case err != nil:
 		return err

@@ -174,6 +174,7 @@ func TestTrainBadInput(t *testing.T) {
 		{"unknown override", []string{"--set", "train.stepz=3"}, []string{"stepz"}},
 		{"out of range", []string{"--set", "advantage.gamma=2"}, []string{"advantage: gamma: 2"}},
 		{"window below system and task", []string{"--set", "condense.high=30", "--set", "condense.low=20"}, []string{"condense.high: 30", "system and task"}},
+		{"window above the model's", []string{"--set", "condense.high=100000", "--set", "train.micro_batch_tokens=100000"}, []string{"condense.high: 100000", "2048 positions"}},
 		{"unknown environment", []string{"--env", "chess"}, []string{"chess", "search", "keytodoor"}},
 		{"directory exists", []string{"--run", exists}, []string{"exists", "--resume"}},
 		{"nothing to resume", []string{"--resume", "--run", filepath.Join(dir, "nothing")}, []string{"nothing", "not a run directory"}},
@@ -198,6 +199,40 @@ func TestTrainBadInput(t *testing.T) {
 		}
 		if _, err := os.Stat(run); err == nil {
 			t.Fatalf("%s: a run directory was left behind", test.name)
+		}
+	}
+}
+
+func TestEvalPretrainAblateBadInput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ablation := filepath.Join(dir, "ablation")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"eval", "--tasks", "0"}, "eval.tasks: 0"},
+		{[]string{"eval", "--tasks", "1000000000000"}, "eval.tasks"},
+		{[]string{"eval", "--temperature", "nan"}, "--temperature"},
+		{[]string{"eval", "--temperature", "1e-300"}, "--temperature"},
+		{[]string{"eval", "--run", filepath.Join(dir, "nope")}, "not a run directory"},
+		{[]string{"eval", "--model", "/dev/zero"}, "neither a file nor a folder"},
+		{[]string{"eval", "--model", dir}, "base"},
+		{[]string{"pretrain", "-o", filepath.Join(dir, "nope", "x")}, "nope"},
+		{[]string{"pretrain", "-o", dir}, "is a folder"},
+		{[]string{"pretrain", "-o", filepath.Join(dir, "x"), "--set", "pretrain.model.hidden_size=-1"}, "hidden_size"},
+		{[]string{"ablate", "--seeds", "0"}, "--seeds"},
+		{[]string{"ablate", "--over", "luck"}, "--over"},
+		{[]string{"ablate", "--run", ablation, "--set", "base=/nope"}, "/nope"},
+		{[]string{"ablate", "--run", ablation, "--set", "condense.high=20", "--set", "condense.low=20"}, "condense.high: 20"},
+		{[]string{"ablate", "--run", ablation, "--set", "rollout.max_reply=3000", "--set", "condense.high=4000"}, "cross-segment: condense.high: 4000"},
+	} {
+		code, out, stderr := command(t, "", test.args...)
+		if code != 2 || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
+			t.Errorf("infinirl %s: status %d, output %q, error %q: want status 2 and one line with %q", strings.Join(test.args, " "), code, out, stderr, test.want)
+		}
+		if _, err := os.Stat(ablation); err == nil {
+			t.Fatalf("infinirl %s left its folder behind", strings.Join(test.args, " "))
 		}
 	}
 }
