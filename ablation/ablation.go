@@ -69,8 +69,8 @@ func Methods(over string) ([]Method, error) {
 type Result struct {
 	Env   string   `json:"env"`
 	Seeds []uint64 `json:"seeds"`
-	// WarmStart is the success of the base model, the same for all.
-	WarmStart float64 `json:"warm_start_success"`
+	// WarmStart is the success of the base model, in each method's own window.
+	WarmStart map[string][]float64 `json:"warm_start_success"`
 	// Success on unseen tasks after training, sampled.
 	Success map[string][]float64 `json:"success"`
 	// RowTokens is what the learner went through in all: prompts and responses of
@@ -112,7 +112,7 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 		return nil, fmt.Errorf("%w: choose another --run", err)
 	}
 	r := &Result{Env: cfg.Env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
-	for _, column := range []*map[string][]float64{&r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
+	for _, column := range []*map[string][]float64{&r.WarmStart, &r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
 		&r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries} {
 		*column = map[string][]float64{}
 	}
@@ -150,7 +150,7 @@ func (r *Result) train(ctx context.Context, cfg train.Config, name, dir string, 
 		tokens += int64(s.RowTokens * cfg.Train.Epochs)
 		curve = append(curve, s.Success)
 	}
-	r.WarmStart = summary.WarmStartSuccess
+	r.WarmStart[name] = append(r.WarmStart[name], summary.WarmStartSuccess)
 	r.Success[name] = append(r.Success[name], summary.EvalSuccess)
 	r.RowTokens[name] = append(r.RowTokens[name], tokens)
 	r.WallSeconds[name] = append(r.WallSeconds[name], summary.WallSeconds)
@@ -183,7 +183,7 @@ func (r *Result) write(dir string, methods []Method) error {
 // Table prints one line a method, with the columns that its question is about.
 func (r *Result) Table(w io.Writer, methods []Method, over string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "%s (base %.3f)\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time", r.Env, r.WarmStart)
+	fmt.Fprintf(table, "%s\tbase model\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time", r.Env)
 	if over == OverCondense {
 		fmt.Fprint(table, "\tmodel tokens\tcalls\tof them summaries\tlog-prob drift\tsame boundaries")
 	}
@@ -193,7 +193,7 @@ func (r *Result) Table(w io.Writer, methods []Method, over string) error {
 		for _, s := range r.Success[m.Name] {
 			each = append(each, fmt.Sprintf("%.3f", s))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s", m.Name, strings.Join(each, " "),
+		fmt.Fprintf(table, "%s\t%.3f\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s", m.Name, mean(r.WarmStart[m.Name]), strings.Join(each, " "),
 			mean(r.Success[m.Name]), mean(r.Segments[m.Name]), mean(r.RowTokens[m.Name])/1e6, mean(r.WallSeconds[m.Name]))
 		if over == OverCondense {
 			fmt.Fprintf(table, "\t%.0f\t%.1f\t%.1f\t%.1g\t%.1f%%", mean(r.PolicyTokens[m.Name]), mean(r.PolicyCalls[m.Name]),
