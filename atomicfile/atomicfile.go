@@ -10,24 +10,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Create has write fill a temporary file beside path, syncs it and renames it to
-// path. An error leaves neither the file nor a temporary one. If path is there and
-// no regular file (a device, a pipe), what was written is copied to it in the end.
+// path. An error leaves neither the file nor a temporary one. A symbolic link stays:
+// the file that it leads to is written. If path is there and no regular file (a
+// device, a pipe), what was written is copied to it in the end.
 func Create(path string, write func(*os.File) error) (err error) {
-	dir, name, special := filepath.Dir(path), "."+filepath.Base(path)+".*", false
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("write %s: it is a directory", path)
-	} else if err == nil && !info.Mode().IsRegular() {
-		dir, name, special = "", "infinirl-*", true
+	target, special, err := place(path)
+	if err != nil {
+		return err
 	}
-	file, err := os.CreateTemp(dir, name)
+	file, err := temporary(target, special)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
 	defer func() {
-		if err != nil || special {
+		if special {
+			file.Close()
+		} else if err != nil {
 			file.Close()
 			os.Remove(file.Name())
 		}
@@ -43,7 +45,7 @@ func Create(path string, write func(*os.File) error) (err error) {
 		func() error { return file.Chmod(0o644) },
 		file.Sync,
 		file.Close,
-		func() error { return os.Rename(file.Name(), path) },
+		func() error { return os.Rename(file.Name(), target) },
 	}
 	if special {
 		finish = []func() error{func() error { return copyTo(path, file) }}
@@ -54,6 +56,66 @@ func Create(path string, write func(*os.File) error) (err error) {
 		}
 	}
 	return nil
+}
+
+// Check returns the error that Create would meet before it has anything to write:
+// no such folder, a folder of that name, no permission.
+func Check(path string) error {
+	target, special, err := place(path)
+	if err != nil || special {
+		return err
+	}
+	file, err := temporary(target, special)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, cause(err))
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// Nameless returns a temporary file that has no name any more: it goes with its last
+// descriptor, however the process ends.
+func Nameless() (*os.File, error) {
+	file, err := os.CreateTemp("", "infinirl-*")
+	if err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(fmt.Errorf("temporary file: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+// place tells where what is written to path goes, behind symbolic links, and whether
+// it is special: there already and no regular file.
+func place(path string) (target string, special bool, err error) {
+	if path == "" {
+		return "", false, fmt.Errorf("write a file: its name is empty: %w", fs.ErrInvalid)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "", false, fmt.Errorf("write %s: %w", path, syscall.EISDIR)
+	case err == nil && !info.Mode().IsRegular():
+		return path, true, nil
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved, false, nil
+	}
+	if to, err := os.Readlink(path); err == nil { // to a file that is not there yet
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		return to, false, nil
+	}
+	return path, false, nil
+}
+
+// temporary creates the file that is written first.
+func temporary(target string, special bool) (*os.File, error) {
+	if special {
+		return Nameless()
+	}
+	return os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
 }
 
 // copyTo writes all of a file to something that is there already.

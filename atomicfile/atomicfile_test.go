@@ -62,3 +62,67 @@ func TestWhatIsNoRegularFileStays(t *testing.T) {
 		}
 	}
 }
+
+func TestALinkStays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, link := range []string{"to-a-file", "to-nothing-yet"} {
+		target := filepath.Join(dir, "elsewhere", link)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, link)
+		if err := os.Symlink(filepath.Join("elsewhere", link), path); err != nil {
+			t.Skip(err)
+		}
+		if link == "to-a-file" {
+			if err := os.WriteFile(target, []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := atomicfile.WriteBytes(path, []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(path); err != nil {
+			t.Errorf("%s is no link any more: %s, %v", link, to, err)
+		}
+		if text, _ := os.ReadFile(target); string(text) != "new" {
+			t.Errorf("%s leads to %q", link, text)
+		}
+	}
+}
+
+func TestCheckLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := atomicfile.Check(filepath.Join(dir, "file")); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "missing", "file"), ""} {
+		if err := atomicfile.Check(path); err == nil {
+			t.Errorf("%q: no error", path)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestANamelessFileIsInNoFolder(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	file, err := atomicfile.Nameless()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("still there"); err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, 11)
+	if _, err := file.ReadAt(back, 0); err != nil || string(back) != "still there" {
+		t.Errorf("read back %q, %v", back, err)
+	}
+	if entries, _ := os.ReadDir(os.TempDir()); len(entries) != 0 {
+		t.Errorf("it has a name: %v", entries)
+	}
+}
