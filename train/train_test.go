@@ -14,11 +14,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/configs"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/policy"
+	"github.com/infinirl/infinirl/ppo"
 	"github.com/infinirl/infinirl/rollout"
 	"github.com/infinirl/infinirl/trajectory"
 )
@@ -510,5 +512,43 @@ func TestDamagedRunsAreRefused(t *testing.T) {
 		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line with %q", name, err, test.want)
 		}
+	}
+}
+
+// Every estimator, loss, aggregation and way to charge KL can be trained with by
+// configuration alone.
+func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
+	t.Parallel()
+	var settings []string
+	for _, name := range advantage.Names() {
+		settings = append(settings, "advantage.estimator="+name)
+	}
+	for _, name := range []string{ppo.LossPPO, ppo.LossGSPO, ppo.LossCISPO, ppo.LossPG} {
+		settings = append(settings, "ppo.loss="+name)
+	}
+	for _, name := range []string{ppo.TokenMean, ppo.SeqMeanTokenSum, ppo.SeqMeanTokenMean, ppo.TrajectoryMean} {
+		settings = append(settings, "ppo.aggregation="+name)
+	}
+	for _, name := range []string{ppo.K1, ppo.K2, ppo.K3} {
+		settings = append(settings, "ppo.kl_kind="+name)
+	}
+	settings = append(settings, "ppo.kl_in=reward", "ppo.entropy_coef=0.01", "ppo.rollout_correction=truncate", "ppo.rollout_correction=mask",
+		"train.old_log_probs=learner", "advantage.lambda_alpha=0.05", "train.critic_warmup=1")
+	for _, setting := range settings {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "run")
+			cfg := small(t, "train.steps=1", "eval.tasks=2", "rollout.groups=4", "train.minibatches=1", "ppo.kl_coef=0.01", setting)
+			if _, err := Run(context.Background(), cfg, Options{Dir: dir}); err != nil {
+				t.Fatal(err)
+			}
+			steps, err := ReadMetrics(dir)
+			if err != nil || len(steps) != 1 {
+				t.Fatalf("%d steps, %v", len(steps), err)
+			}
+			if m := steps[0]; m.ActorGradNorm == 0 && setting != "train.critic_warmup=1" {
+				t.Errorf("the actor has no gradient: %+v", m)
+			}
+		})
 	}
 }
