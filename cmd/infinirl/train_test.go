@@ -340,3 +340,26 @@ func TestPretrain(t *testing.T) {
 		t.Errorf("the model cannot be evaluated: status %d: %s", code, stderr)
 	}
 }
+
+// The examples of the help texts work as printed. That of pretrain, the longest, is
+// run by hand: it makes one of the embedded models.
+func TestExamplesOfTheHelpWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"config", "eval", "train", "ablate"} {
+		_, help, _ := command(t, "", name, "--help")
+		_, example, found := strings.Cut(help, "Example:\n\n")
+		if !found {
+			t.Fatalf("%s --help has no example", name)
+		}
+		args := strings.Fields(strings.SplitN(example, "\n", 2)[0])
+		if len(args) < 2 || args[0] != "infinirl" || args[1] != name {
+			t.Fatalf("%s --help: example %q", name, args)
+		}
+		c := process(t, args[1:]...)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
