@@ -49,7 +49,7 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	if err := cfg.Validate(); err != nil {
 		return badInput(err)
 	}
-	in, err := openBatch(c.In, std)
+	in, err := openBatch(ctx, c.In, std)
 	if err != nil {
 		return err
 	}
@@ -153,11 +153,8 @@ func (j *creditJob) inParts(ctx context.Context, f *os.File) error {
 func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*batch.Batch, error), read <-chan error) error {
 	var sink partSink = &lineSink{w: bufio.NewWriterSize(f, 1<<20)}
 	if j.format != formatJSONLines {
-		spool, err := newColumnSpool(f, j.format.layout())
+		spool := newColumnSpool(f, j.format.layout())
 		defer spool.close()
-		if err != nil {
-			return err
-		}
 		sink = spool
 	}
 	var done leftOut

@@ -60,18 +60,19 @@ type batchInput struct {
 	name   string
 	format batchFormat
 	r      *bufio.Reader
-	file   *os.File // the regular file that rewind goes back to
-	copied bool     // file is a copy that grows as r is read
+	file   *os.File  // the regular file that rewind goes back to
+	copied bool      // file is a copy, without a name, that grows as r is read
+	source io.Closer // what it is a copy of
 	mapped *mappedFile
 }
 
 // openBatch opens a batch and finds out its format.
-func openBatch(path string, std streams) (*batchInput, error) {
+func openBatch(ctx context.Context, path string, std streams) (*batchInput, error) {
 	format, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
-	source, name, err := openInput(path, std)
+	source, name, err := openInput(ctx, path, std)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +93,11 @@ func openBatch(path string, std streams) (*batchInput, error) {
 		}
 	}
 	if in.file == nil {
-		if in.file, err = os.CreateTemp("", "infinirl-input-*"); err != nil {
+		if in.file, err = atomicfile.Nameless(); err != nil {
+			source.Close()
 			return nil, err
 		}
+		in.source = source
 		in.copied = true
 		reader = io.TeeReader(source, in.file)
 	}
@@ -144,7 +147,7 @@ func (in *batchInput) close() {
 	}
 	in.file.Close()
 	if in.copied {
-		os.Remove(in.file.Name())
+		in.source.Close()
 	}
 }
 
@@ -161,7 +164,7 @@ func (in *batchInput) bad(err error) error {
 
 // readBatch reads a whole batch into memory.
 func readBatch(ctx context.Context, path string, std streams) (*batch.Batch, batchFormat, error) {
-	in, err := openBatch(path, std)
+	in, err := openBatch(ctx, path, std)
 	if err != nil {
 		return nil, "", err
 	}
@@ -265,29 +268,4 @@ func appendLines(lines []byte, b *batch.Batch) []byte {
 		lines = b.AppendJSON(lines, i)
 	}
 	return lines
-}
-
-// writeFile lets write fill the file at path, or standard output if path is "-".
-// Nothing appears at either before all has gone well, and an error leaves nothing
-// behind.
-func writeFile(path string, std streams, write func(*os.File) error) (err error) {
-	if path != "-" {
-		return atomicfile.Create(path, write)
-	}
-	f, err := os.CreateTemp("", "infinirl-output-*")
-	if err != nil {
-		return fmt.Errorf("write standard output: %w", err)
-	}
-	defer func() {
-		f.Close()
-		os.Remove(f.Name())
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	_, err = io.Copy(std.out, f)
-	return err
 }

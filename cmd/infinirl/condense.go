@@ -160,7 +160,7 @@ func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r, name, err := openInput(path, std)
+		r, name, err := openInput(ctx, path, std)
 		if err != nil {
 			return err
 		}

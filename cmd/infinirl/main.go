@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -15,6 +17,8 @@ import (
 
 // commands is the whole command line; each command lives in a file of its name.
 type commands struct {
+	Version kong.VersionFlag `help:"Print the version."`
+
 	Train     trainCommand     `cmd:"" help:"Train an agent past its context window."`
 	Pretrain  pretrainCommand  `cmd:"" help:"Make a base model by cloning a demonstrator."`
 	Eval      evalCommand      `cmd:"" help:"Play unseen tasks with a model."`
@@ -48,6 +52,7 @@ type streams struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
@@ -58,11 +63,12 @@ func main() {
 func run(ctx context.Context, args []string, std streams) int {
 	var cli commands
 	exit := -1
+	help := &checkedWriter{w: std.out}
 	parser, err := kong.New(&cli,
 		kong.Name("infinirl"),
 		kong.Description("Reinforcement learning for agents whose episodes outgrow the context window."),
-		kong.UsageOnError(),
-		kong.Writers(std.out, std.err),
+		kong.Vars{"version": "infinirl " + version()},
+		kong.Writers(help, std.err),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(std),
@@ -74,20 +80,67 @@ func run(ctx context.Context, args []string, std streams) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
-	if exit >= 0 { // --help has printed and asked to leave
+	switch {
+	case help.err != nil:
+		err = help.err
+	case exit >= 0: // --help has printed and asked to leave
 		return exit
-	}
-	if err == nil {
+	case err == nil:
 		err = command.Run()
-	} else {
-		err = badInput(err)
+	default:
+		err = badInput(fmt.Errorf("%w (see %s --help)", err, commandName(err)))
 	}
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(std.err, "infinirl: %v\n", err)
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(std.err, "infinirl: interrupted")
+		return 1
+	}
+	fmt.Fprintf(std.err, "infinirl: %s\n", shortened(err.Error()))
 	if bad := (inputError{}); errors.As(err, &bad) {
 		return 2
 	}
 	return 1
+}
+
+// commandName is the command that could not be parsed, as it is called.
+func commandName(err error) string {
+	if parse := (*kong.ParseError)(nil); errors.As(err, &parse) && parse.Context != nil {
+		if node := parse.Context.Selected(); node != nil {
+			return node.FullPath()
+		}
+	}
+	return "infinirl"
+}
+
+// shortened cuts the middle out of a message that quotes more input than anybody reads.
+func shortened(message string) string {
+	const head, tail = 1500, 400
+	if len(message) <= head+tail {
+		return message
+	}
+	return strings.ToValidUTF8(message[:head], "") + " … " + strings.ToValidUTF8(message[len(message)-tail:], "")
+}
+
+// version is that of the module, as the build was told it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return strings.Trim(info.Main.Version, "()")
+	}
+	return "devel"
+}
+
+// checkedWriter keeps the first error, of which kong tells nothing.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }

@@ -80,7 +80,7 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	logs, err := c.readLog(std)
+	logs, err := c.readLog(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	for _, path := range paths {
-		all, err := readRows(path, std)
+		all, err := readRows(ctx, path, std)
 		if err != nil {
 			return badInput(err)
 		}
@@ -183,11 +183,11 @@ func (c *replayCommand) decoder() (func([]int32) string, error) {
 }
 
 // readLog reads the trajectories of --log by their ids.
-func (c *replayCommand) readLog(std streams) (map[string]*trajectory.Trajectory, error) {
+func (c *replayCommand) readLog(ctx context.Context, std streams) (map[string]*trajectory.Trajectory, error) {
 	if c.Log == "" {
 		return nil, nil
 	}
-	r, name, err := openInput(c.Log, std)
+	r, name, err := openInput(ctx, c.Log, std)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +232,8 @@ func runFiles(paths []string) ([]string, error) {
 }
 
 // readRows reads the segments of a file, by trajectory.
-func readRows(path string, std streams) ([][]trajectory.Row, error) {
-	r, name, err := openInput(path, std)
+func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row, error) {
+	r, name, err := openInput(ctx, path, std)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"unsafe"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/batch"
 )
 
@@ -16,7 +17,6 @@ import (
 type columnSpool struct {
 	to      io.Writer
 	layout  batch.Layout
-	dir     string
 	rows    []batch.Row
 	cu      []int64
 	columns [9]spooledColumn // ids, mask, floats
@@ -28,19 +28,17 @@ type spooledColumn struct {
 	n    int64 // entries
 }
 
-func newColumnSpool(to io.Writer, layout batch.Layout) (*columnSpool, error) {
-	dir, err := os.MkdirTemp("", "infinirl-columns-*")
-	return &columnSpool{to: to, layout: layout, dir: dir, cu: []int64{0}}, err
+func newColumnSpool(to io.Writer, layout batch.Layout) *columnSpool {
+	return &columnSpool{to: to, layout: layout, cu: []int64{0}}
 }
 
-// close removes the files.
+// close closes the files, which have no names, so that they are gone then.
 func (s *columnSpool) close() {
 	for _, c := range s.columns {
 		if c.file != nil {
 			c.file.Close()
 		}
 	}
-	os.RemoveAll(s.dir)
 }
 
 // floatsOf lists the float columns of b.
@@ -81,7 +79,7 @@ func (s *columnSpool) add(c credited) error {
 func (s *columnSpool) write(column int, data []byte, n int64) error {
 	c := &s.columns[column]
 	if c.file == nil {
-		f, err := os.CreateTemp(s.dir, "column-*")
+		f, err := atomicfile.Nameless()
 		if err != nil {
 			return err
 		}
