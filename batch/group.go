@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -87,7 +88,7 @@ func (e *RowError) Unwrap() error { return e.Err }
 
 // wrong is a RowError of trajectory t.
 func (t *Trajectory) wrong(row int, format string, args ...any) error {
-	return &RowError{row, fmt.Errorf("trajectory %q: %w", t.ID, fmt.Errorf(format, args...))}
+	return &RowError{row, fmt.Errorf("trajectory %q: %w", chat.Excerpt(t.ID), fmt.Errorf(format, args...))}
 }
 
 // place puts row i of the batch into its place in time.
@@ -113,7 +114,7 @@ func (t *Trajectory) close(b *Batch) error {
 	for _, i := range t.Rows {
 		r := &b.Rows[i]
 		if r.GroupID != t.GroupID {
-			return t.wrong(i, "group_id %q on inv_iter %d, %q on inv_iter %d: want one group", t.GroupID, first.InvIter, r.GroupID, r.InvIter)
+			return t.wrong(i, "group_id %q on inv_iter %d, %q on inv_iter %d: want one group", chat.Excerpt(t.GroupID), first.InvIter, chat.Excerpt(r.GroupID), r.InvIter)
 		}
 		if r.Status != "" {
 			if err := r.Status.Validate(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -84,6 +85,9 @@ func (e *LineError) Unwrap() error { return e.Err }
 // Line adds the row in line, which is the number-th of the file. Blank lines
 // are none. The error is a *LineError that names the field.
 func (d *LineDecoder) Line(line []byte, number int) error {
+	if number == 1 {
+		line = bytes.TrimPrefix(line, []byte("\ufeff")) // a byte order mark, as some editors write
+	}
 	c := cursor{data: line}
 	if c.peek() == 0 && c.pos == len(line) {
 		return nil
@@ -94,7 +98,7 @@ func (d *LineDecoder) Line(line []byte, number int) error {
 		return &LineError{number, err}
 	}
 	if err := r.check(); err != nil {
-		return &LineError{number, fmt.Errorf("trajectory %q: %w", r.TrajectoryID, err)}
+		return &LineError{number, fmt.Errorf("trajectory %q: %w", chat.Excerpt(r.TrajectoryID), err)}
 	}
 	d.add(r, number)
 	return nil
@@ -125,11 +129,11 @@ func (r *jsonRow) parse(c *cursor) error {
 		}
 		name := key[1 : len(key)-1]
 		if !c.accept(':') {
-			return fmt.Errorf("after %s: %w", key, c.unexpected("a colon"))
+			return fmt.Errorf("after %s: %w", chat.Excerpt(string(key)), c.unexpected("a colon"))
 		}
 		field, known := fieldNumbers[string(name)]
 		if !known {
-			return fmt.Errorf("unknown field %s", key)
+			return fmt.Errorf("unknown field %s", chat.Excerpt(string(key)))
 		}
 		if r.seen.has(field) {
 			return fmt.Errorf("%s comes twice", name)

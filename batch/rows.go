@@ -3,6 +3,8 @@ package batch
 import (
 	"fmt"
 	"slices"
+
+	"github.com/infinirl/infinirl/chat"
 )
 
 // floatColumns lists the float columns with the names that they have in files.
@@ -162,5 +164,5 @@ func (b *Batch) HasTrainable(i int) bool {
 
 // Describe names row i in an error: its trajectory and segment.
 func (b *Batch) Describe(i int) string {
-	return fmt.Sprintf("trajectory %q, inv_iter %d", b.Rows[i].TrajectoryID, b.Rows[i].InvIter)
+	return fmt.Sprintf("trajectory %q, inv_iter %d", chat.Excerpt(b.Rows[i].TrajectoryID), b.Rows[i].InvIter)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/safetensors"
 	"github.com/infinirl/infinirl/trajectory"
 )
@@ -176,10 +177,10 @@ func ParseSafetensors(data []byte) (*Batch, error) {
 
 func fromFile(f *safetensors.File) (*Batch, error) {
 	if got := f.Metadata[metaFormat]; got != formatName {
-		return nil, fmt.Errorf("metadata %s: %q: want %q", metaFormat, got, formatName)
+		return nil, fmt.Errorf("metadata %s: %q: want %q", metaFormat, chat.Excerpt(got), formatName)
 	}
 	if got := f.Metadata[metaVersion]; got != formatFirst {
-		return nil, fmt.Errorf("metadata %s: %q: want %q", metaVersion, got, formatFirst)
+		return nil, fmt.Errorf("metadata %s: %q: want %q", metaVersion, chat.Excerpt(got), formatFirst)
 	}
 	r := &tensorReader{file: f, used: map[string]bool{}}
 	b := &Batch{}
@@ -191,11 +192,11 @@ func fromFile(f *safetensors.File) (*Batch, error) {
 	case Packed:
 		r.packed(b)
 	default:
-		return nil, fmt.Errorf("metadata %s: %q: want %s or %s", metaLayout, layout, Plain, Packed)
+		return nil, fmt.Errorf("metadata %s: %q: want %s or %s", metaLayout, chat.Excerpt(layout), Plain, Packed)
 	}
 	for _, t := range f.Tensors {
 		if r.err == nil && !r.used[t.Name] {
-			r.err = fmt.Errorf("unknown tensor %q", t.Name)
+			r.err = fmt.Errorf("unknown tensor %q", chat.Excerpt(t.Name))
 		}
 	}
 	if r.err != nil {

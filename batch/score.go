@@ -1,6 +1,10 @@
 package batch
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/infinirl/infinirl/chat"
+)
 
 // PlaceScores turns scores into rewards when the batch has no rewards: the
 // score of a trajectory becomes the reward of its last trainable token. A
@@ -16,7 +20,7 @@ func (b *Batch) PlaceScores() error {
 	rewards := make([]float32, len(b.TokenIDs))
 	for _, t := range trajectories {
 		if !t.HasScore {
-			return fmt.Errorf("trajectory %q: neither rewards nor a score", t.ID)
+			return fmt.Errorf("trajectory %q: neither rewards nor a score", chat.Excerpt(t.ID))
 		}
 		if last := b.lastTrainable(t); last >= 0 {
 			rewards[last] = float32(t.Score)

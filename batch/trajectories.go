@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -13,7 +14,7 @@ func FromTrajectories(trajectories []*trajectory.Trajectory) (*Batch, error) {
 	b := &Batch{CuSeqLens: []int64{0}}
 	for _, t := range trajectories {
 		if !t.Status.Trainable() {
-			return nil, fmt.Errorf("trajectory %q: status %s: such a trajectory cannot be trained on", t.ID, t.Status)
+			return nil, fmt.Errorf("trajectory %q: status %s: such a trajectory cannot be trained on", chat.Excerpt(t.ID), t.Status)
 		}
 		segments, err := t.Rows()
 		if err != nil {

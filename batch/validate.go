@@ -60,3 +60,22 @@ func (b *Batch) validateShape() error {
 	}
 	return nil
 }
+
+// CheckTokenIDs returns an error that names trajectory, segment and token of the
+// first token id that no vocabulary has: a negative one.
+func (b *Batch) CheckTokenIDs() error {
+	for i := range b.Rows {
+		start, end := b.Span(i)
+		for t, id := range b.TokenIDs[start:end] {
+			if id >= 0 {
+				continue
+			}
+			of, at := "prompt", t
+			if at >= b.Rows[i].PromptLen {
+				of, at = "response", t-b.Rows[i].PromptLen
+			}
+			return fmt.Errorf("%s, %s token %d: token id %d: want 0 or more", b.Describe(i), of, at, id)
+		}
+	}
+	return nil
+}

@@ -78,7 +78,7 @@ func (t *Trajectory) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if w.Form != Form || w.Version != 1 {
-		return fmt.Errorf("form: %q version %d, want %q version 1", w.Form, w.Version, Form)
+		return fmt.Errorf("form: %q version %d, want %q version 1", chat.Excerpt(w.Form), w.Version, Form)
 	}
 	*t = Trajectory{ID: w.TrajectoryID, GroupID: w.GroupID, Status: w.Status}
 	if w.Score != nil {
@@ -139,6 +139,9 @@ func ReadAll(name string, r io.Reader) ([]*Trajectory, error) {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // a byte order mark, as some editors write
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			t := new(Trajectory)

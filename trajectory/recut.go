@@ -50,7 +50,7 @@ func Recut(o Recording, codec chat.Codec, condenser condense.Condenser) (t *Traj
 			if status, ok := StatusOf(err); ok {
 				return r.Close(status), err, nil
 			}
-			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", o.ID, i, err)
+			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", chat.Excerpt(o.ID), i, err)
 		}
 	}
 	return r.Close(Finished), nil, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 )
 
@@ -32,7 +33,7 @@ type Mismatch struct {
 
 func (m Mismatch) String() string {
 	return fmt.Sprintf("trajectory %s, inv_iter %d: prompt token %d, of message %d, is %d and derives as %d",
-		m.TrajectoryID, m.InvIter, m.Token, m.Message, m.Got, m.Want)
+		chat.Excerpt(m.TrajectoryID), m.InvIter, m.Token, m.Message, m.Got, m.Want)
 }
 
 // Replay derives the prompt of every row of one trajectory from the log and the
@@ -49,14 +50,14 @@ func Replay(rows []Row) (Replayed, error) {
 		row := &rows[k]
 		record, err := condense.ParseRecord(row.Condense)
 		if err != nil {
-			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", row.TrajectoryID, row.InvIter, err)
+			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", chat.Excerpt(row.TrajectoryID), row.InvIter, err)
 		}
 		if err := log.grow(record); err != nil {
-			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", row.TrajectoryID, row.InvIter, err)
+			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", chat.Excerpt(row.TrajectoryID), row.InvIter, err)
 		}
 		mismatch, err := log.compare(record, row, &out)
 		if err != nil {
-			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", row.TrajectoryID, row.InvIter, err)
+			return out, fmt.Errorf("trajectory %s, inv_iter %d: %w", chat.Excerpt(row.TrajectoryID), row.InvIter, err)
 		}
 		out.Prompts++
 		if mismatch == nil {

@@ -2,7 +2,11 @@
 // segments that a condenser cut it into.
 package trajectory
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/infinirl/infinirl/chat"
+)
 
 // Status tells how a trajectory ended.
 type Status string
@@ -23,7 +27,7 @@ func (s Status) Validate() error {
 	case Finished, Truncated, ContextOverflow, Failed, Aborted:
 		return nil
 	}
-	return fmt.Errorf("status %q: want finished, truncated, context_overflow, failed or aborted", string(s))
+	return fmt.Errorf("status %q: want finished, truncated, context_overflow, failed or aborted", chat.Excerpt(s))
 }
 
 // Trainable reports whether rows of a trajectory that ended so may be trained on.

@@ -90,7 +90,7 @@ func anthropicMessage(v value) ([]Message, error) {
 	}
 	role, ok := roles[name]
 	if !ok {
-		return nil, v.errorf("unknown role %q", name)
+		return nil, v.errorf("unknown role %q", chat.Excerpt(name))
 	}
 	blocks, err := content.array()
 	if err != nil {

@@ -62,7 +62,7 @@ func atifStep(v value) ([]Message, error) {
 	case "agent":
 		m.Role = chat.Assistant
 	default:
-		return nil, v.errorf("unknown source %q, want system, user or agent", source)
+		return nil, v.errorf("unknown source %q, want system, user or agent", chat.Excerpt(source))
 	}
 	if text, ok := o.get("message"); ok {
 		if m.Content, err = text.parts(); err != nil {

@@ -38,7 +38,7 @@ func langChainMessage(v value) (Message, error) {
 	m := Message{at: v}
 	var ok bool
 	if m.Role, ok = roles[kind]; !ok {
-		return m, v.errorf("unknown type of message %q", kind)
+		return m, v.errorf("unknown type of message %q", chat.Excerpt(kind))
 	}
 	if content, ok := o.get("content"); ok && content.kind() == '[' {
 		// Blocks as Anthropic has them; calls stand in tool_calls too.

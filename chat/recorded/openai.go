@@ -157,7 +157,7 @@ func message(v value) (Message, error) {
 	var ok bool
 	if m.Role, ok = roles[name]; !ok {
 		role, _ := o.get("role")
-		return m, role.errorf("unknown role %q", name)
+		return m, role.errorf("unknown role %q", chat.Excerpt(name))
 	}
 	if content, ok := o.get("content"); ok {
 		if m.Content, err = content.parts(); err != nil {

@@ -94,7 +94,7 @@ func Read(name string, r io.Reader) ([]Run, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%s: larger than %d MiB: split it by runs", name, MaxBytes>>20)
 	}
-	f := newFile(name, data)
+	f := newFile(name, bytes.TrimPrefix(data, []byte("\ufeff"))) // a byte order mark, as some editors write
 	var runs []Run
 	documents, err := f.documents()
 	if err != nil {

@@ -136,6 +136,10 @@ func TestErrors(t *testing.T) {
 		{`{"form": "infinirl-trajectory", "version": 1, "status": "done"}`, `f:1: status "done"`},
 		{`{"output": [{"type": "function_call", "name": "f"}, {"type": "function_call_output"}]}`, `f:1: output[1]: field "output" is missing`},
 		{strings.Repeat("[", 20000), "f:1: "},
+		{"\ufeff", "f:1: the file is empty"},
+		{"\ufeff{\"messages\": {}}", "f:1: messages: an object, want an array"},
+		{`{"messages": [{"role": "` + strings.Repeat("k", 1000) + `"}]}`, `f:1: messages[0].role: unknown role "` + strings.Repeat("k", 80) + `…"`},
+		{`{"form": "infinirl-trajectory", "version": 1, "status": "` + strings.Repeat("k", 1000) + `"}`, `f:1: status "` + strings.Repeat("k", 80) + `…"`},
 	} {
 		_, err := Read("f", strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

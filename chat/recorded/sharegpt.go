@@ -72,7 +72,7 @@ func shareGPTMessage(v value) (Message, error) {
 	default:
 		var ok bool
 		if m.Role, ok = roles[from]; !ok {
-			return m, v.errorf("unknown author %q", from)
+			return m, v.errorf("unknown author %q", chat.Excerpt(from))
 		}
 	}
 	return m, nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/infinirl/infinirl/chat"
 )
 
 // file is the text that values point into.
@@ -118,9 +120,9 @@ func (v value) object() (object, error) {
 
 func join(path, key string) string {
 	if path == "" {
-		return key
+		return chat.Excerpt(key)
 	}
-	return path + "." + key
+	return path + "." + chat.Excerpt(key)
 }
 
 // get returns the field of a name; ok is false if it is absent or null.
@@ -226,7 +228,7 @@ func (v value) number() (float64, error) {
 func (v value) ids() ([]int32, error) {
 	ids := []int32{}
 	if err := json.Unmarshal(v.file.data[v.start:v.end], &ids); err != nil {
-		return nil, v.errorf("want an array of token ids: %v", err)
+		return nil, v.errorf("want an array of token ids: %s", chat.Excerpt(err.Error()))
 	}
 	return ids, nil
 }
@@ -235,7 +237,7 @@ func (v value) ids() ([]int32, error) {
 func (v value) floats() ([]float32, error) {
 	numbers := []float32{}
 	if err := json.Unmarshal(v.file.data[v.start:v.end], &numbers); err != nil {
-		return nil, v.errorf("want an array of numbers: %v", err)
+		return nil, v.errorf("want an array of numbers: %s", chat.Excerpt(err.Error()))
 	}
 	return numbers, nil
 }

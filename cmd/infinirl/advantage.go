@@ -16,8 +16,8 @@ import (
 )
 
 type advantageCommand struct {
-	In  string `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
-	Out string `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
+	In  string     `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
+	Out outputPath `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
 
 	Format       string  `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
 	Estimator    string  `default:"gae" help:"Way to assign credit, from the list above."`
@@ -49,20 +49,27 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	if err := cfg.Validate(); err != nil {
 		return badInput(err)
 	}
+	if err := checkOutput(string(c.Out)); err != nil {
+		return err
+	}
 	in, err := openBatch(ctx, c.In, std)
 	if err != nil {
 		return err
 	}
 	defer in.close()
-	format, err := outputFormat(c.Format, c.Out, in.format)
+	format, err := outputFormat(c.Format, string(c.Out), in.format)
 	if err != nil {
 		return err
 	}
 	job := &creditJob{cfg: cfg, in: in, format: format}
-	if err := writeFile(c.Out, std, func(f *os.File) error { return job.run(ctx, f) }); err != nil {
+	if err := writeFile(string(c.Out), std, func(f *os.File) error { return job.run(ctx, f) }); err != nil {
 		return err
 	}
-	return job.done.report(std.err)
+	if err := job.done.report(std.err); err != nil || c.Out == "-" {
+		return err
+	}
+	_, err = fmt.Fprintf(std.err, "infinirl: wrote %d rows of %d trajectories to %s\n", job.rows, job.trajectories, c.Out)
+	return err
 }
 
 // creditJob computes the advantages of one batch.
@@ -71,6 +78,8 @@ type creditJob struct {
 	in     *batchInput
 	format batchFormat
 	done   leftOut
+
+	rows, trajectories int // written
 }
 
 // run reads, computes and writes: part by part where trajectories do not depend
@@ -107,7 +116,7 @@ func (j *creditJob) atOnce(ctx context.Context, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	j.done = c.left
+	j.done, j.rows, j.trajectories = c.left, len(c.batch.Rows), c.trajectories
 	if len(c.batch.Rows) == 0 {
 		return j.nothingLeft(f)
 	}
@@ -158,7 +167,7 @@ func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*ba
 		sink = spool
 	}
 	var done leftOut
-	rows := 0
+	rows, trajectories := 0, 0
 	var failed error // of the first part that is wrong
 	credit := func(b *batch.Batch) (credited, error) {
 		c, err := j.credit(b, false) // may be a view of a mapped file
@@ -177,6 +186,7 @@ func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*ba
 		}
 		done.add(c.left)
 		rows += len(c.batch.Rows)
+		trajectories += c.trajectories
 		return sink.add(c)
 	})
 	if err != nil {
@@ -188,7 +198,7 @@ func (j *creditJob) writeParts(ctx context.Context, f *os.File, next func() (*ba
 	if failed != nil {
 		return failed
 	}
-	j.done = done
+	j.done, j.rows, j.trajectories = done, rows, trajectories
 	if rows == 0 {
 		return j.nothingLeft(f)
 	}
@@ -201,6 +211,8 @@ type credited struct {
 	lines []byte // the same as JSON Lines, if that is the form to write
 	left  leftOut
 	err   error
+
+	trajectories int // in batch
 }
 
 // partSink takes the parts in order.
@@ -249,6 +261,7 @@ func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
 			c.batch = b.Select(rows)
 		}
 	}
+	c.trajectories = len(trajectories) - c.left.trajectories
 	cfg := j.cfg
 	cfg.Warn = func(message string) { c.left.warnings = append(c.left.warnings, message) }
 	if len(c.batch.Rows) > 0 {

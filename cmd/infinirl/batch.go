@@ -28,6 +28,9 @@ Example:
 }
 
 func (c *batchShowCommand) Run(ctx context.Context, std streams) error {
+	if c.Trajectories < 0 {
+		return badInput(fmt.Errorf("--trajectories: %d, want at least 0", c.Trajectories))
+	}
 	b, _, err := readBatch(ctx, c.In, std)
 	if err != nil {
 		return err
@@ -36,9 +39,9 @@ func (c *batchShowCommand) Run(ctx context.Context, std streams) error {
 }
 
 type batchConvertCommand struct {
-	In     string `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
-	Out    string `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
-	Format string `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
+	In     string     `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
+	Out    outputPath `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
+	Format string     `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
 }
 
 func (batchConvertCommand) Help() string {
@@ -50,15 +53,18 @@ Example:
 }
 
 func (c *batchConvertCommand) Run(ctx context.Context, std streams) error {
+	if err := checkOutput(string(c.Out)); err != nil {
+		return err
+	}
 	b, input, err := readBatch(ctx, c.In, std)
 	if err != nil {
 		return err
 	}
-	format, err := outputFormat(c.Format, c.Out, input)
+	format, err := outputFormat(c.Format, string(c.Out), input)
 	if err != nil {
 		return err
 	}
-	return writeFile(c.Out, std, func(f *os.File) error {
+	return writeFile(string(c.Out), std, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<20)
 		if err := writeBatch(ctx, b, w, format); err != nil {
 			return err
@@ -73,8 +79,8 @@ type batchCheckCommand struct {
 
 func (batchCheckCommand) Help() string {
 	return `Checks the form of each batch, that every trajectory has all of its segments once,
-that its rows agree on group, status and score, and that no trainable token has a
-NaN or infinity. Prints a line for each good file; stops at the first bad one.
+that its rows agree on group, status and score, that no token id is negative, and
+that no trainable token has a NaN or infinity. Prints a line for each good file; stops at the first bad one.
 
 Example:
   echo '{"trajectory_id":"t","inv_iter":0,"response_ids":[5],"loss_mask":[1],"score":1}' | infinirl batch check -`
@@ -85,6 +91,9 @@ func (c *batchCheckCommand) Run(ctx context.Context, std streams) error {
 		b, _, err := readBatch(ctx, path, std)
 		if err != nil {
 			return err
+		}
+		if err := b.CheckTokenIDs(); err != nil {
+			return badInput(fmt.Errorf("%s: %w", path, err))
 		}
 		if err := b.CheckFinite(); err != nil {
 			return badInput(fmt.Errorf("%s: %w", path, err))

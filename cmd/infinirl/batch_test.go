@@ -33,8 +33,11 @@ func TestAdvantage(t *testing.T) {
 	if err := os.WriteFile(in, []byte(golden), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := command(t, "", "advantage", in, "-o", out, "--gamma", "0.9", "--lambda", "0.8"); code != 0 {
+	if code, _, stderr := command(t, "", "advantage", in, "-o", out, "--gamma", "0.9", "--lambda", "0.8"); code != 0 || stderr != "infinirl: wrote 3 rows of 1 trajectories to "+out+"\n" {
 		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	if code, stdout, stderr := command(t, "\ufeff"+golden, "advantage", "--gamma", "0.9", "--lambda", "0.8"); code != 0 || stdout != want {
+		t.Errorf("with a byte order mark: exit %d, %s, output:\n%s", code, stderr, stdout)
 	}
 	if code, stdout, stderr := command(t, "", "batch", "convert", out, "--format", "jsonl"); code != 0 || stdout != want {
 		t.Errorf("through safetensors: exit %d, %s, output:\n%s", code, stderr, stdout)
@@ -206,6 +209,12 @@ func TestBatchBadInput(t *testing.T) {
 		"directory":         {"", []string{mkdir(t, dir, "d.jsonl")}, "d.jsonl is a directory"},
 		"truncated columns": {columns[:len(columns)-1], nil, "stdin: safetensors: "},
 		"truncated header":  {columns[:100], nil, "stdin: safetensors: "},
+		"no such folder":    {line(""), []string{"-o", filepath.Join(dir, "none", "x.jsonl")}, "x.jsonl: no such file"},
+		"output a folder":   {line(""), []string{"-o", dir}, "is a directory"},
+		"output below file": {line(""), []string{"-o", "batch_test.go/x.jsonl"}, "x.jsonl: not a directory"},
+		"output unnamed":    {line(""), []string{"-o", ""}, "the name of the file is empty"},
+		"long field":        {line(`,"` + strings.Repeat("x", 1<<20) + `":1`), nil, `stdin:1: unknown field "` + strings.Repeat("x", 79) + "…"},
+		"long status":       {line(`,"status":"` + strings.Repeat("x", 1<<20) + `"`), nil, `stdin:1: status: status "` + strings.Repeat("x", 80) + `…": want`},
 		"columns as lines":  {"x" + columns, nil, "stdin:1: found"},
 	} {
 		for _, extension := range []string{"jsonl", "safetensors"} {
@@ -236,10 +245,30 @@ func mkdir(t *testing.T, dir, name string) string {
 	return path
 }
 
+// TestNegativeTokenIDs are told by check, in either form.
+func TestNegativeTokenIDs(t *testing.T) {
+	t.Parallel()
+	for place, input := range map[string]string{
+		"prompt token 1":   strings.Replace(golden, `"prompt_ids":[1,2]`, `"prompt_ids":[1,-2]`, 1),
+		"response token 2": strings.Replace(golden, `"response_ids":[5,6,7,8]`, `"response_ids":[5,6,-2,8]`, 1),
+	} {
+		for _, format := range []string{"jsonl", "safetensors"} {
+			_, converted, _ := command(t, input, "batch", "convert", "--format", format)
+			code, _, stderr := command(t, converted, "batch", "check", "-")
+			if want := `-: trajectory "t", inv_iter 2, ` + place + ": token id -2: want 0 or more\n"; code != 2 || !strings.HasSuffix(stderr, want) {
+				t.Errorf("%s: exit %d, %q, want %q", format, code, stderr, want)
+			}
+		}
+	}
+}
+
 func TestBatchShow(t *testing.T) {
 	t.Parallel()
 	_, input, _ := command(t, golden, "advantage", "--gamma", "0.9", "--lambda", "0.8")
 	code, stdout, stderr := command(t, input+strings.Replace(strings.SplitAfter(input, "\n")[2], `"t"`, `"u"`, 1), "batch", "show", "--trajectories", "1")
+	if code, _, stderr := command(t, input, "batch", "show", "--trajectories=-1"); code != 2 || !strings.Contains(stderr, "--trajectories: -1, want at least 0") {
+		t.Errorf("-1 trajectories: exit %d, %s", code, stderr)
+	}
 	want := `rows          4 (3 tokens shortest, 4 median, 6 longest)
 trajectories  2 in 1 groups, up to 3 segments
 status        2 finished

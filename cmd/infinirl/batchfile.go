@@ -152,14 +152,17 @@ func (in *batchInput) close() {
 }
 
 // bad marks an error of the content, with the name of the file.
-func (in *batchInput) bad(err error) error {
+func (in *batchInput) bad(err error) error { return badContent(in.name, err) }
+
+// badContent marks an error of the content of a file, with its name and the line.
+func badContent(name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if line := (*batch.LineError)(nil); errors.As(err, &line) {
-		return badInput(fmt.Errorf("%s:%d: %w", in.name, line.Line, line.Err))
+		return badInput(fmt.Errorf("%s:%d: %w", name, line.Line, line.Err))
 	}
-	return badInput(fmt.Errorf("%s: %w", in.name, err))
+	return badInput(fmt.Errorf("%s: %w", name, err))
 }
 
 // readBatch reads a whole batch into memory.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/token"
 	"github.com/infinirl/infinirl/token/bpe"
@@ -123,7 +124,7 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 			}
 			if model != nil {
 				if differences, err = drifts(ctx, differences, model, rows, c.Temperature); err != nil {
-					return fmt.Errorf("%s: trajectory %s: %w", path, id, err)
+					return fmt.Errorf("%s: trajectory %s: %w", path, chat.Excerpt(id), err)
 				}
 			}
 		}
@@ -152,13 +153,13 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 	for _, d := range r.Mismatches {
 		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", d.File, d.text, d.Is, d.Derives)
 	}
-	fmt.Fprintf(w, "%d trajectories: %d of %d prompts match, %d of %d prompt tokens were known before and compared\n",
+	_, err := fmt.Fprintf(w, "%d trajectories: %d of %d prompts match, %d of %d prompt tokens were known before and compared\n",
 		r.Trajectories, r.Matching, r.Prompts, r.Known, r.Tokens)
 	if d := r.Drift; d != nil {
-		fmt.Fprintf(w, "log-prob drift over %d sampled tokens: mean %.3g, median %.3g, 90%% %.3g, 99%% %.3g, max %.3g nats\n",
+		_, err = fmt.Fprintf(w, "log-prob drift over %d sampled tokens: mean %.3g, median %.3g, 90%% %.3g, 99%% %.3g, max %.3g nats\n",
 			d.Tokens, d.Mean, d.P50, d.P90, d.P99, d.Max)
 	}
-	return nil
+	return err
 }
 
 // decoder returns what shows token ids: as text, or as numbers.
@@ -242,7 +243,7 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if bytes.HasPrefix(data, []byte(`{"form":"`+trajectory.Form)) {
+	if bytes.HasPrefix(bytes.TrimPrefix(data, []byte("\ufeff")), []byte(`{"form":"`+trajectory.Form)) {
 		all, err := trajectory.ReadAll(name, bytes.NewReader(data))
 		if err != nil {
 			return nil, err
@@ -266,11 +267,11 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 		b, err = batch.ReadJSONLines(bytes.NewReader(data))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, badContent(name, err)
 	}
 	groups, err := b.Trajectories()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, badContent(name, err)
 	}
 	var rows [][]trajectory.Row
 	for _, group := range groups {
@@ -296,7 +297,7 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logged bool) (trajectory.Replayed, error) {
 	for _, row := range rows {
 		if row.Condense == nil {
-			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record", row.TrajectoryID, row.InvIter)
+			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record", chat.Excerpt(row.TrajectoryID), row.InvIter)
 		}
 	}
 	if !logged {
@@ -304,7 +305,7 @@ func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logge
 	}
 	t := logs[rows[0].TrajectoryID]
 	if t == nil {
-		return trajectory.Replayed{}, fmt.Errorf("trajectory %s is not in the log", rows[0].TrajectoryID)
+		return trajectory.Replayed{}, fmt.Errorf("trajectory %s is not in the log", chat.Excerpt(rows[0].TrajectoryID))
 	}
 	return t.Replay(rows)
 }

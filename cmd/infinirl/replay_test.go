@@ -110,7 +110,9 @@ func TestReplayBadInput(t *testing.T) {
 		want  string
 	}{
 		{row, []string{"-"}, "trajectory t, inv_iter 0: no condense record"},
-		{"{", []string{"-"}, "stdin: "},
+		{"{", []string{"-"}, "stdin:1: the line ends: want"},
+		{row + "\n\n" + strings.Replace(row, `"t"`, `""`, 1), []string{"-"}, `stdin:3: trajectory "": trajectory_id is empty`},
+		{strings.Replace(row, `"t"`, `"`+strings.Repeat("t", 200)+`"`, 1), []string{"-"}, "trajectory " + strings.Repeat("t", 80) + "…, inv_iter 0: no condense record"},
 		{row, []string{"-", "--log", "nowhere.jsonl"}, "nowhere.jsonl"},
 		{row, []string{"-", "--model", "nowhere"}, "--model"},
 		{row, []string{"-", "--tokenizer", "nowhere"}, "--tokenizer"},
