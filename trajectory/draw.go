@@ -15,7 +15,19 @@ import (
 // drawWidth is the number of columns inside a box.
 const drawWidth = 72
 
-// Draw draws the segments of a closed trajectory, one box each:
+// Draw draws a closed trajectory: a line about the whole, then DrawSegments.
+func (t *Trajectory) Draw(out io.Writer) error {
+	line := fmt.Sprintf("%s: %d messages, %d segments, %s", t.ID, t.Len(), len(t.Segments), t.Status)
+	if t.HasScore {
+		line += fmt.Sprintf(", score %g", t.Score)
+	}
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return err
+	}
+	return t.DrawSegments(out)
+}
+
+// DrawSegments draws the segments of a closed trajectory, one box each:
 //
 //	┌─ segment 1 (inv_iter=1) ─────────────────────────────────────┐
 //	│  sys | user | a₃ t₃ ‖ a₄ t₄ a₅ t₅ a₆ t₆ a₇ t₇                │
@@ -25,14 +37,9 @@ const drawWidth = 72
 // Before ‖ stands the prompt, after it what came then. a₃ is the third assistant
 // message, t₃ a result of its calls, u₃ a user message after it; [t₃] is blanked
 // and t₃~ cut; ask and note belong to summaries.
-func (t *Trajectory) Draw(out io.Writer) error {
+func (t *Trajectory) DrawSegments(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	labels := t.labels()
-	fmt.Fprintf(w, "%s: %d messages, %d segments, %s", t.ID, t.Len(), len(t.Segments), t.Status)
-	if t.HasScore {
-		fmt.Fprintf(w, ", score %g", t.Score)
-	}
-	fmt.Fprintln(w)
 	rows, err := t.Rows()
 	if err != nil {
 		return err

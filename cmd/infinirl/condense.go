@@ -27,7 +27,7 @@ type condenseCommand struct {
 
 	Rule            string   `default:"tool-fifo" help:"Condensing rule: none, tool-fifo, tool-clear, window, discard-all or summary."`
 	High            int      `required:"" help:"Condense when the window and the reply would exceed this many tokens."`
-	Low             int      `help:"Condense down to this many tokens (half of --high if not given)."`
+	Low             *int     `help:"Condense down to this many tokens (half of --high if not given)."`
 	KeepLast        *int     `help:"Newest tool rounds that always stay (1; 0 under discard-all and summary)."`
 	KeepFirst       int      `default:"0" help:"Oldest tool rounds that always stay."`
 	Mode            string   `default:"pair" help:"Of tool-fifo: pair keeps calls with their results, result keeps bare results."`
@@ -43,11 +43,11 @@ type condenseCommand struct {
 	Reply     int    `help:"Tokens reserved for a reply; at least the recorded reply's own."`
 	Tokenizer string `default:"bytes" help:"A tokenizer.json of byte-level BPE, or bytes: every byte is a token."`
 
-	Output  string `short:"o" help:"Write the segments to this file: JSON Lines, or a batch if it ends in .safetensors."`
-	Log     string `help:"Write the trajectories, logs and records, as JSON Lines to this file."`
-	JSON    bool   `name:"json" help:"Print JSON, one run a line, instead of tables."`
-	Draw    bool   `help:"Draw the segments instead of tables."`
-	Compare bool   `help:"Compare all rules side by side."`
+	Output  outputPath `short:"o" placeholder:"FILE" help:"Write the segments to this file: JSON Lines, or a batch if it ends in .safetensors."`
+	Log     outputPath `placeholder:"FILE" help:"Write the trajectories, logs and records, as JSON Lines to this file."`
+	JSON    bool       `name:"json" help:"Print JSON, one run a line, instead of tables."`
+	Draw    bool       `help:"Draw the segments instead of tables."`
+	Compare bool       `help:"Compare all rules side by side."`
 }
 
 // Help shows an example.
@@ -61,8 +61,8 @@ Example:
 // config returns the configuration for a rule.
 func (c *condenseCommand) config(rule string) condense.Config {
 	config := condense.DefaultFor(rule, c.High)
-	if c.Low != 0 {
-		config.Low = c.Low
+	if c.Low != nil {
+		config.Low = *c.Low
 	}
 	if c.KeepLast != nil {
 		config.KeepLast = *c.KeepLast
@@ -83,8 +83,16 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 	if err := c.config(c.Rule).Validate(); err != nil {
 		return badInput(err)
 	}
-	if c.Reply < 0 {
-		return badInput(fmt.Errorf("--reply: %d, want at least 0 tokens", c.Reply))
+	if err := c.validate(); err != nil {
+		return badInput(err)
+	}
+	for _, path := range []outputPath{c.Output, c.Log} {
+		if path == "" {
+			continue
+		}
+		if err := checkOutput(string(path)); err != nil {
+			return err
+		}
 	}
 	codec, err := openCodec(c.Tokenizer)
 	if err != nil {
@@ -94,6 +102,9 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.validateFiles(files); err != nil {
+		return badInput(err)
+	}
 	if c.Compare {
 		return c.compare(ctx, files, codec, std.out)
 	}
@@ -102,7 +113,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if c.Output != "" {
-		if err := writeOutput(c.Output, std, func(w io.Writer) error { return writeSegments(w, c.Output, cuts) }); err != nil {
+		if err := writeOutput(string(c.Output), std, func(w io.Writer) error { return writeSegments(w, string(c.Output), cuts) }); err != nil {
 			return err
 		}
 		warnUnearned(std.err, cuts)
@@ -112,7 +123,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		for i := range cuts {
 			all[i] = cuts[i].t
 		}
-		if err := writeOutput(c.Log, std, func(w io.Writer) error { return trajectory.WriteAll(w, all) }); err != nil {
+		if err := writeOutput(string(c.Log), std, func(w io.Writer) error { return trajectory.WriteAll(w, all) }); err != nil {
 			return err
 		}
 	}
@@ -121,10 +132,51 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		return nil
 	case c.JSON:
 		return printJSON(std.out, cuts)
-	case c.Draw:
-		return drawCuts(std.out, cuts)
 	}
-	return printTables(std.out, cuts)
+	return printText(std.out, cuts, c.Draw)
+}
+
+// validate refuses flags that contradict each other.
+func (c *condenseCommand) validate() error {
+	switch {
+	case c.Reply < 0 || c.Reply > c.High:
+		return fmt.Errorf("--reply: %d, want 0 to %d tokens, what --high allows", c.Reply, c.High)
+	case c.Draw && c.JSON:
+		return errors.New("--draw and --json: want one of them")
+	case c.Draw && c.Compare:
+		return errors.New("--draw and --compare: want one of them")
+	case c.Compare && (c.Output != "" || c.Log != ""):
+		return errors.New("--compare cuts with every rule and writes no segments: leave out -o and --log")
+	case (c.Draw || c.JSON) && (c.Output == "-" || c.Log == "-"):
+		return errors.New("--draw and --json print to standard output: want a file for -o and --log")
+	case c.Output == "-" && c.Log == "-":
+		return errors.New("-o and --log: both standard output, want another file for one of them")
+	case c.Output != "" && c.Log != "" && sameFile(string(c.Output), string(c.Log)):
+		return fmt.Errorf("-o and --log: both %s, want two files", c.Log)
+	}
+	return nil
+}
+
+// validateFiles refuses a recording that is given twice or would be replaced.
+func (c *condenseCommand) validateFiles(files []recordedFile) error {
+	seen := make(map[string]string, len(files)) // the path of each, as given
+	for _, file := range files {
+		switch {
+		case c.Output != "" && sameFile(file.path, string(c.Output)):
+			return fmt.Errorf("-o: %s is a recording that is read: want another file", c.Output)
+		case c.Log != "" && sameFile(file.path, string(c.Log)):
+			return fmt.Errorf("--log: %s is a recording that is read: want another file", c.Log)
+		}
+		path := file.path
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			path = absolute(resolved)
+		}
+		if before, twice := seen[path]; twice {
+			return fmt.Errorf("%s and %s are one recording, want each once", before, file.path)
+		}
+		seen[path] = file.path
+	}
+	return nil
 }
 
 // openCodec returns the ChatML codec over the tokenizer that a flag names.
@@ -145,7 +197,8 @@ func openCodec(name string) (chat.Codec, error) {
 
 // recordedFile is a file with the runs in it.
 type recordedFile struct {
-	name string
+	path string
+	name string // in errors
 	runs []recorded.Run
 }
 
@@ -153,7 +206,7 @@ type recordedFile struct {
 var recordingNames = []string{".json", ".jsonl", ".traj"}
 
 // readFiles reads the recorded runs of all files. Of a folder, files that hold no
-// run are passed over, and named on standard error.
+// run are passed over, and named on standard error; one file must hold a run.
 func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile, error) {
 	var files []recordedFile
 	read := func(path string) error {
@@ -169,7 +222,7 @@ func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile
 		if err != nil {
 			return badInput(err)
 		}
-		files = append(files, recordedFile{name, runs})
+		files = append(files, recordedFile{path, name, runs})
 		return nil
 	}
 	for _, path := range paths {
@@ -179,6 +232,7 @@ func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile
 			}
 			continue
 		}
+		before := len(files)
 		err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !slices.Contains(recordingNames, filepath.Ext(path)) {
 				return err
@@ -192,6 +246,9 @@ func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile
 		})
 		if err != nil {
 			return nil, err
+		}
+		if len(files) == before {
+			return nil, badInput(fmt.Errorf("%s: no recorded runs: want files with them that end in %s", path, strings.Join(recordingNames, ", ")))
 		}
 	}
 	return files, nil

@@ -33,6 +33,7 @@ type runReport struct {
 	Run      string            `json:"run"`
 	Form     string            `json:"form"`
 	Messages int               `json:"messages"`
+	Played   int               `json:"messages_played"`
 	Tokens   int               `json:"tokens"`
 	Score    *float64          `json:"score,omitempty"`
 	Status   trajectory.Status `json:"status"`
@@ -50,6 +51,9 @@ func (c cut) report() (runReport, error) {
 	}
 	for _, e := range c.t.Entries {
 		r.Tokens += len(e.IDs)
+		if !e.Summary {
+			r.Played++
+		}
 	}
 	rows, err := c.t.Rows()
 	if err != nil {
@@ -84,19 +88,9 @@ func printJSON(w io.Writer, cuts []cut) error {
 	return nil
 }
 
-func drawCuts(w io.Writer, cuts []cut) error {
-	for _, c := range cuts {
-		if err := c.t.Draw(w); err != nil {
-			return err
-		}
-		if c.reason != nil {
-			fmt.Fprintf(w, "  %v\n", c.reason)
-		}
-	}
-	return nil
-}
-
-func printTables(w io.Writer, cuts []cut) error {
+// printText writes of every run a line, then its segments as a table or drawn, and
+// a line about all runs.
+func printText(w io.Writer, cuts []cut, draw bool) error {
 	ended := make(map[trajectory.Status]int)
 	segments := 0
 	for _, c := range cuts {
@@ -106,13 +100,23 @@ func printTables(w io.Writer, cuts []cut) error {
 		}
 		ended[r.Status]++
 		segments += len(r.Segments)
-		fmt.Fprintf(w, "%s (%s): %d messages, %d tokens, %d segments, %s", r.Run, r.Form, r.Messages, r.Tokens, len(r.Segments), r.Status)
+		messages := fmt.Sprintf("%d messages", r.Messages)
+		if r.Played < r.Messages {
+			messages = fmt.Sprintf("%d of %d messages played", r.Played, r.Messages)
+		}
+		fmt.Fprintf(w, "%s (%s): %s, %d tokens, %d segments, %s", r.Run, r.Form, messages, r.Tokens, len(r.Segments), r.Status)
 		if r.Score != nil {
 			fmt.Fprintf(w, ", score %g", *r.Score)
 		}
 		fmt.Fprintln(w)
 		if r.Reason != "" {
 			fmt.Fprintf(w, "  %s\n", r.Reason)
+		}
+		if draw {
+			if err := c.t.DrawSegments(w); err != nil {
+				return err
+			}
+			continue
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		if len(r.Segments) > 0 {

@@ -53,6 +53,63 @@ func TestCondenseBadInput(t *testing.T) {
 	}
 }
 
+// TestCondenseContradictions: what cannot be meant is refused, and nothing written.
+func TestCondenseContradictions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in, out, empty := filepath.Join(dir, "in.json"), filepath.Join(dir, "x.jsonl"), mkdir(t, dir, "empty")
+	again, link := filepath.Join(dir, ".", "empty", "..", "in.json"), filepath.Join(dir, "link.json")
+	if err := os.WriteFile(in, []byte(greeting), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(in, link); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{in, "-o", in}, "in.json is a recording that is read"},
+		{[]string{in, "-o", link}, "link.json is a recording that is read"},
+		{[]string{in, "--log", again}, "in.json is a recording that is read"},
+		{[]string{in, "-o", out, "--log", out}, "-o and --log: both "},
+		{[]string{in, "-o", out, "--log", filepath.Join(empty, "..", "x.jsonl")}, "-o and --log: both "},
+		{[]string{in, "-o", "-", "--log", "-"}, "-o and --log: both standard output"},
+		{[]string{in, "-o", "-", "--draw"}, "want a file for -o"},
+		{[]string{in, "-o", out, "--log", filepath.Join(dir, "none", "y")}, "y: no such file"},
+		{[]string{in, "-o", ""}, "the name of the file is empty"},
+		{[]string{in, "-o", empty}, "is a directory"},
+		{[]string{in, in, "-o", out}, "are one recording"},
+		{[]string{in, again, "-o", out}, "are one recording"},
+		{[]string{dir, in}, "are one recording"},
+		{[]string{empty}, "empty: no recorded runs"},
+		{[]string{in, "--compare", "-o", out}, "--compare cuts with every rule"},
+		{[]string{in, "--draw", "--compare"}, "--draw and --compare"},
+		{[]string{in, "--draw", "--json"}, "--draw and --json"},
+		{[]string{in, "--low", "0"}, "low: 0"},
+		{[]string{in, "--reply", "9223372036854775807"}, "--reply: 9223372036854775807, want 0 to 4096"},
+		{[]string{in, "--reply", "-1"}, "--reply"},
+	} {
+		code, _, stderr := command(t, "", append([]string{"condense", "--high", "4096"}, c.args...)...)
+		if code != 2 || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q; want 2, %q", c.args, code, stderr, c.want)
+		}
+	}
+	if text, err := os.ReadFile(in); err != nil || string(text) != greeting {
+		t.Errorf("the recording is now %q, %v", text, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("errors left files behind: %v, %v", left, err)
+	}
+	// Two files of one content are two recordings, and no trajectory id comes twice.
+	if code, _, stderr := command(t, "", "condense", "--high", "4096", in, link, "-o", out); code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	if code, checked, stderr := command(t, "", "batch", "check", out); code != 0 || !strings.Contains(checked, "2 rows, 2 trajectories") {
+		t.Errorf("exit %d, %s%s", code, checked, stderr)
+	}
+}
+
 // TestCondenseOutput checks what the command prints for one run.
 func TestCondenseOutput(t *testing.T) {
 	t.Parallel()
@@ -68,10 +125,18 @@ func TestCondenseOutput(t *testing.T) {
          0     4       16         0    1541    373     395       896        224
 1 runs, 3 segments: 1 finished, 0 truncated, 0 context_overflow
 `},
-		{"--draw", `long: 27 messages, 3 segments, finished, score 1
+		{"--draw", `long (openai-messages): 27 messages, 3628 tokens, 3 segments, finished, score 1
   ┌─ segment 0 (inv_iter=2) ───────────────────────────────────────────────┐
   │  sys | user ‖ a₁ t₁ a₂ t₂ a₃ t₃ a₄ t₄ a₅ t₅                            │
 `},
+		{"--draw", `
+1 runs, 3 segments: 1 finished, 0 truncated, 0 context_overflow
+`},
+		{"--rule none", `long (openai-messages): 12 of 27 messages played, 1541 tokens, 1 segments, truncated, score 1
+`},
+		{"--rule none --draw", `long (openai-messages): 12 of 27 messages played, 1541 tokens, 1 segments, truncated, score 1
+`},
+		{"--rule summary", "long (openai-messages): 27 messages, "},
 		{"--json", `,"status":"finished","segments":[{"inv_iter":2,"messages_kept":2,`},
 		{"--compare", `         rule  finished  ended early  segments  processed  prefill  decode  reused  dropped  segments/Mtok  row tokens
          none         0            1         1       1339      999     340   70.9%        0          648.9        1339

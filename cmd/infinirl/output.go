@@ -79,6 +79,9 @@ func writeFile(path string, std streams, write func(*os.File) error) error {
 
 // sameFile tells whether two names mean one regular file, be it there or not.
 func sameFile(a, b string) bool {
+	if a == "-" || b == "-" {
+		return false
+	}
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	if errA == nil && errB == nil {

@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 		for _, name := range []string{rule + ".jsonl", rule + ".safetensors"} {
 			segments, log := filepath.Join(dir, name), filepath.Join(dir, name+".log")
 			code, out, stderr := command(t, input, "condense", "-", "--high", "1500", "--rule", rule, "-o", segments, "--log", log)
-			if code != 0 || !strings.Contains(out, "long (openai-messages): 27 messages") {
+			if code != 0 || !strings.Contains(out, "27 messages") {
 				t.Fatalf("%s: exit %d, %s%s", name, code, out, stderr)
 			}
 			for _, args := range [][]string{{segments}, {segments, "--log", log}, {log}} {
