@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/infinirl/infinirl/lm/kernel"
@@ -38,8 +36,8 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if _, err := kernel.Default(); err != nil {
 		return badInput(err)
 	}
-	if err := writableOutput(c.Output); err != nil { // now, not after minutes
-		return badInput(fmt.Errorf("-o: %w", err))
+	if err := checkOutput(c.Output); err != nil { // now, not after minutes
+		return err
 	}
 	progress := std.progress()
 	start := time.Now()
@@ -70,20 +68,4 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	}
 	_, err = fmt.Fprintf(std.out, "%s: %d parameters, %d bytes\n", c.Output, model.NumParameters(), len(data))
 	return err
-}
-
-// writableOutput tells early whether a file can be written at path.
-func writableOutput(path string) error {
-	if path == "-" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder", path)
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil {
-		return err
-	} else if !info.IsDir() {
-		return fmt.Errorf("%s is no folder", filepath.Dir(path))
-	}
-	return nil
 }

@@ -219,7 +219,7 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		{[]string{"eval", "--model", "/dev/zero"}, "neither a file nor a folder"},
 		{[]string{"eval", "--model", dir}, "base"},
 		{[]string{"pretrain", "-o", filepath.Join(dir, "nope", "x")}, "nope"},
-		{[]string{"pretrain", "-o", dir}, "is a folder"},
+		{[]string{"pretrain", "-o", dir}, "directory"},
 		{[]string{"pretrain", "-o", filepath.Join(dir, "x"), "--set", "pretrain.model.hidden_size=-1"}, "hidden_size"},
 		{[]string{"ablate", "--seeds", "0"}, "--seeds"},
 		{[]string{"ablate", "--over", "luck"}, "--over"},
