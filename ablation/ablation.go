@@ -5,7 +5,6 @@ package ablation
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -129,9 +128,12 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 			if err := r.train(ctx, c, method.Name, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)
 			}
+			if err := r.write(dir, methods); err != nil { // what is there so far
+				return nil, err
+			}
 		}
 	}
-	return r, r.write(dir, methods)
+	return r, nil
 }
 
 // train runs one method on one seed.
@@ -170,14 +172,14 @@ func (r *Result) write(dir string, methods []Method) error {
 	if err != nil {
 		return err
 	}
+	if err := atomicfile.WriteBytes(filepath.Join(dir, "ablation.json"), append(text, '\n')); err != nil {
+		return err
+	}
 	svg, err := r.chart(methods)
 	if err != nil {
 		return fmt.Errorf("learning curves: %w", err)
 	}
-	return errors.Join(
-		atomicfile.WriteBytes(filepath.Join(dir, "ablation.json"), append(text, '\n')),
-		atomicfile.WriteBytes(filepath.Join(dir, "curves.svg"), svg),
-	)
+	return atomicfile.WriteBytes(filepath.Join(dir, "curves.svg"), svg)
 }
 
 // Table prints one line a method, with the columns that its question is about.

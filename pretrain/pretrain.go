@@ -79,11 +79,17 @@ func (c Config) Validate(levels int) error {
 		key := fmt.Sprintf("pretrain.stages[%d]", i)
 		total := 0.0
 		for _, d := range s.Drills {
+			if d < 0 {
+				return fmt.Errorf("%s.drills: %v: want no negative share", key, d)
+			}
 			total += d
 		}
 		for rule, share := range s.Windows {
 			if !slices.Contains(condense.Rules(), rule) {
 				return fmt.Errorf("%s.windows: rule %q: want one of %s", key, rule, strings.Join(condense.Rules(), ", "))
+			}
+			if share < 0 {
+				return fmt.Errorf("%s.windows: %s: %v: want no negative share", key, rule, share)
 			}
 			total += share
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/infinirl/infinirl/chat"
@@ -43,6 +44,9 @@ type Result struct {
 	Job        Job
 	Trajectory *trajectory.Trajectory
 	Success    bool
+	// Next is the prompt that a truncated episode would have gone on from: the state
+	// s_T whose value is the bootstrap. Nil if the window itself ended the episode.
+	Next []int32
 	// Err is why the trajectory's status is failed, aborted, truncated by the
 	// condenser or context_overflow.
 	Err error
@@ -61,6 +65,14 @@ func New(suite env.Suite, sampler policy.Sampler, cfg Config) (*Engine, error) {
 	condenser, err := condense.New(cfg.Condense)
 	if err != nil {
 		return nil, err
+	}
+	for _, k := range []struct {
+		name  string
+		value int
+	}{{"MaxReply", cfg.MaxReply}, {"MaxTurns", cfg.MaxTurns}, {"Concurrency", cfg.Concurrency}} {
+		if k.value < 1 {
+			return nil, fmt.Errorf("rollout: %s: %d: want 1 or more", k.name, k.value)
+		}
 	}
 	return &Engine{suite: suite, sampler: sampler, condenser: condenser, cfg: cfg}, nil
 }
@@ -107,11 +119,18 @@ func (e *Engine) play(ctx context.Context, job Job) Result {
 	environment := e.suite.New()
 	recorder := trajectory.NewRecorder(job.TrajectoryID, job.GroupID, e.suite.Codec(), e.condenser, 0)
 	success, status, err := e.episode(ctx, job, environment, recorder)
-	if closing := environment.Close(); err == nil && closing != nil {
-		status, err = trajectory.Failed, fmt.Errorf("close the environment: %w", closing)
+	if closing := environment.Close(); closing != nil {
+		status, err = trajectory.Failed, errors.Join(err, fmt.Errorf("close the environment: %w", closing))
 	}
 	if ctx.Err() != nil {
 		status = trajectory.Aborted
+	}
+	result := Result{Job: job, Success: success && status == trajectory.Finished, Err: err}
+	if status == trajectory.Truncated && err == nil {
+		// Only the number of turns ended it. The window may not hold another turn.
+		if next, err := recorder.Prompt(e.cfg.MaxReply); err == nil {
+			result.Next = slices.Clone(next)
+		}
 	}
 	if e.cfg.Forget != nil {
 		e.cfg.Forget(job.TrajectoryID)
@@ -121,7 +140,8 @@ func (e *Engine) play(ctx context.Context, job Job) Result {
 	for i := range t.Entries {
 		t.Score += t.Entries[i].Reward
 	}
-	return Result{Job: job, Trajectory: t, Success: success, Err: err}
+	result.Trajectory = t
+	return result
 }
 
 // episode alternates between policy and environment until one of them, or the

@@ -19,7 +19,7 @@ import (
 
 // windows are the context windows of the shipped configurations.
 var windows = map[string]condense.Config{
-	"search":    {Rule: condense.ToolFIFO, Mode: condense.Pair, High: 200, Low: 150, KeepLast: 1},
+	"search":    {Rule: condense.ToolFIFO, Mode: condense.Pair, High: 160, Low: 110, KeepLast: 1},
 	"keytodoor": {Rule: condense.ToolFIFO, Mode: condense.Pair, High: 80, Low: 60, KeepLast: 1},
 }
 
@@ -200,6 +200,28 @@ func TestOverflowEndsTheEpisode(t *testing.T) {
 	for _, r := range play(t, "search", 3, cfg, nil, expert) {
 		if r.Trajectory.Status != trajectory.ContextOverflow || r.Err == nil {
 			t.Errorf("status %s, error %v, want %s with the reason", r.Trajectory.Status, r.Err, trajectory.ContextOverflow)
+		}
+	}
+}
+
+// An episode that the number of turns ends says what it would have gone on from: the
+// prompt of the next turn.
+func TestTruncatedEpisodesKeepTheirNextPrompt(t *testing.T) {
+	t.Parallel()
+	for name := range windows {
+		cfg := config(name)
+		cfg.MaxTurns = 4
+		cut := play(t, name, 8, cfg, nil, expert)
+		whole := &recording{prompts: map[string][][]int32{}, replies: map[string][][]int32{}}
+		play(t, name, 8, config(name), func(s policy.Sampler) policy.Sampler { whole.Sampler = s; return whole }, expert)
+		for _, r := range cut {
+			id := r.Job.TrajectoryID
+			if r.Trajectory.Status != trajectory.Truncated || r.Success {
+				t.Errorf("%s: status %s, success %v", id, r.Trajectory.Status, r.Success)
+			}
+			if !slices.Equal(r.Next, whole.prompts[id][cfg.MaxTurns]) {
+				t.Errorf("%s: the next prompt is not that of turn %d", id, cfg.MaxTurns)
+			}
 		}
 	}
 }

@@ -100,6 +100,7 @@ type LoopConfig struct {
 	WeightDecay      float64 `yaml:"weight_decay"`
 	MaxGradNorm      float64 `yaml:"max_grad_norm"`
 	OldLogProbs      string  `yaml:"old_log_probs"`
+	Truncated        string  `yaml:"truncated"`
 	CheckpointEvery  int     `yaml:"checkpoint_every"`
 	KeepCheckpoints  int     `yaml:"keep_checkpoints"`
 	SaveRollouts     bool    `yaml:"save_rollouts"`

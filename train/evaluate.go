@@ -26,6 +26,7 @@ type Evaluation struct {
 	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
 	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
 	Temperature           float64 `json:"temperature"`
+	Failed                int     `json:"failed"` // episodes that an error ended: no successes
 	// What the model was asked and went through (prefill and decode), a trajectory.
 	PolicyCallsPerTrajectory  float64 `json:"policy_calls_per_trajectory"`
 	SummaryCallsPerTrajectory float64 `json:"summary_calls_per_trajectory"`
@@ -65,7 +66,7 @@ const summaryName = "summary.json"
 // evaluate plays the unseen tasks, the same ones and with the same seeds every
 // time.
 func (r *run) evaluate(ctx context.Context, what string, temperature float64) (Evaluation, error) {
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, 0x6576616c)) // stream "eval"
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, streamEval))
 	jobs := make([]rollout.Job, r.cfg.Eval.Tasks)
 	for i := range jobs {
 		task := r.suite.Task(env.Eval, i)
@@ -75,16 +76,12 @@ func (r *run) evaluate(ctx context.Context, what string, temperature float64) (E
 	if err != nil {
 		return Evaluation{}, err
 	}
-	m, _ := summarise(results)
-	if m.Failed > 0 {
-		for _, result := range results {
-			if !result.Trajectory.Status.Trainable() {
-				return Evaluation{}, fmt.Errorf("%s: %d of %d episodes failed, the first of them: %w", what, m.Failed, len(jobs), result.Err)
-			}
-		}
+	m, _, _ := r.summarise(results)
+	if m.Failed == len(results) {
+		return Evaluation{}, fmt.Errorf("%s: all %d episodes failed, the first of them: %w", what, m.Failed, results[0].Err)
 	}
 	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
-		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature}
+		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}
 	for _, result := range results {
 		cost, err := result.Trajectory.Cost()
 		if err != nil {
@@ -120,20 +117,25 @@ func (r *run) sameBoundaries(ctx context.Context, results []rollout.Result, temp
 				recording.Messages = append(recording.Messages, e.Message)
 			}
 		}
+		var sampling error
+		seeds := rand.New(rand.NewPCG(^result.Job.Seed, uint64(i)))
+		session := "again/" + t.ID
 		recording.Summarize = func(prompt []int32, tokens int) ([]int32, error) {
 			written, err := r.sampler.Sample(ctx, []policy.Request{{
-				SessionID: "again/" + t.ID, Prompt: prompt, MaxTokens: tokens, Stop: r.suite.Codec().Stop(),
-				Temperature: temperature, Seed: ^result.Job.Seed + uint64(i),
+				SessionID: session, Prompt: prompt, MaxTokens: tokens, Stop: r.suite.Codec().Stop(),
+				Temperature: temperature, Seed: seeds.Uint64(),
 			}})
 			if err != nil {
+				sampling = err
 				return nil, err
 			}
 			return written[0].Tokens, nil
 		}
 		all += len(t.Segments)
 		again, _, err := trajectory.Recut(recording, r.suite.Codec(), condenser)
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
+		r.sampler.Forget(session)
+		if sampling != nil {
+			return 0, sampling
 		}
 		if err != nil {
 			continue // a reply that is no message cannot be told again

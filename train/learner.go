@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/lm"
@@ -20,15 +21,20 @@ type Learner interface {
 	RefLogProbs(ctx context.Context, b *batch.Batch) error
 	// Values fills values with those of the current critic.
 	Values(ctx context.Context, b *batch.Batch) error
-	// Update takes one optimizer step on a mini-batch of whole trajectories;
-	// the actor stays as it is if criticOnly.
-	Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config, criticOnly bool) (UpdateStats, error)
+	// StateValues returns the critic's value of states, prompts of token ids.
+	StateValues(ctx context.Context, prompts [][]int32) ([]float32, error)
+	// Update takes one optimizer step on a mini-batch of whole trajectories, of the
+	// parts that are named.
+	Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config, parts Parts) (UpdateStats, error)
 	// Save writes weights and optimizer state into a directory, Load reads them.
 	Save(dir string) error
 	Load(dir string) error
 	// Version counts the updates.
 	Version() int64
 }
+
+// Parts says which of the learner's models an update changes.
+type Parts struct{ Actor, Critic bool }
 
 // UpdateStats is what one optimizer step reports.
 type UpdateStats struct {
@@ -116,7 +122,7 @@ func (l *embedded) Load(dir string) error {
 	if err := l.criticOpt.Load(filepath.Join(dir, criticOptimizerName)); err != nil {
 		return err
 	}
-	l.version = l.criticOpt.Steps() // every update takes one
+	l.version = max(l.actorOpt.Steps(), l.criticOpt.Steps()) // every update takes one of either
 	return nil
 }
 
@@ -176,10 +182,24 @@ func (l *embedded) Values(ctx context.Context, b *batch.Batch) error {
 	return nil
 }
 
+// StateValues returns the critic's value of each state, a prompt of token ids.
+func (l *embedded) StateValues(ctx context.Context, prompts [][]int32) ([]float32, error) {
+	rows, values := make([]lm.Row, len(prompts)), make([][]float32, len(prompts))
+	for i, prompt := range prompts {
+		// V_t is read one position to the left of t: any token stands for the next.
+		rows[i] = lm.Row{Tokens: append(slices.Clone(prompt), 0), Targets: []int32{int32(len(prompt))}}
+		values[i] = make([]float32, 1)
+	}
+	if err := l.critic.Values(ctx, rows, values); err != nil {
+		return nil, err
+	}
+	return slices.Concat(values...), nil
+}
+
 // Update runs forward and backward over packed micro-batches of balanced token
 // counts. The weights of the loss are those of the whole mini-batch, so that the
 // gradient does not depend on the split.
-func (l *embedded) Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config, criticOnly bool) (UpdateStats, error) {
+func (l *embedded) Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config, update Parts) (UpdateStats, error) {
 	var stats UpdateStats
 	weights, err := ppo.Weights[float32](cfg.Aggregation, mini)
 	if err != nil {
@@ -197,27 +217,31 @@ func (l *embedded) Update(ctx context.Context, mini *batch.Batch, cfg ppo.Config
 	l.criticGrad.Zero()
 	for _, part := range parts {
 		micro, microWeights := mini.Select(part), batch.Gather(mini, weights, part)
-		if !criticOnly {
+		if update.Actor {
 			policy, err := l.accumulatePolicy(ctx, micro, microWeights, cfg)
 			if err != nil {
 				return stats, err
 			}
 			stats.Losses.Merge(policy)
 		}
-		value, err := l.accumulateValue(ctx, micro, microWeights, cfg)
-		if err != nil {
-			return stats, err
+		if update.Critic {
+			value, err := l.accumulateValue(ctx, micro, microWeights, cfg)
+			if err != nil {
+				return stats, err
+			}
+			stats.Losses.Merge(value)
 		}
-		stats.Losses.Merge(value)
 		l.progress(len(part))
 	}
-	if !criticOnly {
+	if update.Actor {
 		if stats.ActorGradNorm, err = l.actorOpt.Step(l.actorGrad, l.rateShare*l.cfg.ActorLR); err != nil {
 			return stats, fmt.Errorf("actor: %w", err)
 		}
 	}
-	if stats.CriticGradNorm, err = l.criticOpt.Step(l.criticGrad, l.rateShare*l.cfg.CriticLR); err != nil {
-		return stats, fmt.Errorf("critic: %w", err)
+	if update.Critic {
+		if stats.CriticGradNorm, err = l.criticOpt.Step(l.criticGrad, l.rateShare*l.cfg.CriticLR); err != nil {
+			return stats, fmt.Errorf("critic: %w", err)
+		}
 	}
 	l.version++
 	return stats, nil

@@ -143,6 +143,13 @@ func (r *run) createDirectory() error {
 	if _, err := r.openEnvironment(); err != nil {
 		return err
 	}
+	if r.cfg.Base != "" { // so that the run can be resumed from any folder
+		absolute, err := filepath.Abs(r.cfg.Base)
+		if err != nil {
+			return err
+		}
+		r.cfg.Base = absolute
+	}
 	text, err := r.cfg.YAML()
 	if err != nil {
 		return err
@@ -194,6 +201,15 @@ func ReadConfig(dir string) (Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("%s is not a run directory: %w", dir, err)
 	}
+	// A key that the file lacks, written by an older version, has its default.
+	if err := cfg.MergeBytes(text, path); err != nil {
+		return cfg, err
+	}
+	defaults, err := Shipped(cfg.Env)
+	if err != nil {
+		return cfg, fmt.Errorf("%s: env: %w", path, err)
+	}
+	cfg = defaults
 	if err := cfg.MergeBytes(text, path); err != nil {
 		return cfg, err
 	}

@@ -42,6 +42,9 @@ func (p *Progress) Status(what string, done, total int) {
 	p.status = true
 }
 
+// Close removes the status line, so that what is printed next stands alone.
+func (p *Progress) Close() { p.clear() }
+
 func (p *Progress) clear() {
 	if p.status {
 		io.WriteString(p.w, "\r\x1b[K")

@@ -26,10 +26,14 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	if err != nil {
 		return StepMetrics{}, err
 	}
-	metrics, closed := summarise(results)
+	metrics, closed, next := r.summarise(results)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
-		return metrics, fmt.Errorf("step %d: no trajectory can be trained on; the first ended so: %w", step+1, results[0].Err)
+		first := results[0]
+		if first.Err == nil {
+			return metrics, fmt.Errorf("step %d: no trajectory can be trained on: the first ended %s, and train.truncated is %s", step+1, first.Trajectory.Status, r.cfg.Train.Truncated)
+		}
+		return metrics, fmt.Errorf("step %d: no trajectory can be trained on; the first ended so: %w", step+1, first.Err)
 	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {
@@ -39,7 +43,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	metrics.Timing.RolloutSeconds = time.Since(start).Seconds()
 
 	start = time.Now()
-	if err := r.assignCredit(ctx, b); err != nil {
+	if err := r.assignCredit(ctx, b, next); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
@@ -58,13 +62,20 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	return metrics, nil
 }
 
+// Streams of random numbers of one seed; those of the steps' episodes are 0, 1, 2, ….
+const (
+	streamTasks   = 1 << 40
+	streamShuffle = 2 << 40
+	streamEval    = 3 << 40
+)
+
 // jobs are the episodes of a step: every task of a group the same, every seed its own.
 func (r *run) jobs(step int) []rollout.Job {
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(step)))
 	size := r.cfg.Rollout.GroupSize
 	jobs := make([]rollout.Job, r.cfg.Rollout.Groups*size)
 	// Runs with other seeds train on other tasks.
-	first := rand.New(rand.NewPCG(r.cfg.Seed, math.MaxUint64)).IntN(1<<30) + step*r.cfg.Rollout.Groups
+	first := rand.New(rand.NewPCG(r.cfg.Seed, streamTasks)).IntN(1<<30) + step*r.cfg.Rollout.Groups
 	for i := range jobs {
 		task := r.suite.Task(env.Train, first+i/size)
 		jobs[i] = rollout.Job{
@@ -98,29 +109,34 @@ func (r *run) rollouts(ctx context.Context, what string, jobs []rollout.Job, tem
 	})
 }
 
-// summarise returns the metrics of a step's results and the trajectories that may
-// be trained on.
-func summarise(results []rollout.Result) (StepMetrics, []*trajectory.Trajectory) {
-	m := StepMetrics{Trajectories: len(results)}
-	var closed []*trajectory.Trajectory
-	for _, r := range results {
-		if r.Success {
-			m.Success++
-		}
-		m.ReturnMean += r.Trajectory.Score
-		m.SegmentsPerTrajectory += float64(len(r.Trajectory.Segments))
-		for _, e := range r.Trajectory.Entries {
+// summarise returns the metrics of a step's results, the trajectories that are
+// trained on, and the state that each truncated one of them would have gone on from.
+func (r *run) summarise(results []rollout.Result) (m StepMetrics, closed []*trajectory.Trajectory, next map[string][]int32) {
+	m.Trajectories = len(results)
+	next = map[string][]int32{}
+	for _, result := range results {
+		t := result.Trajectory
+		m.SegmentsPerTrajectory += float64(len(t.Segments))
+		for _, e := range t.Entries {
 			m.TokensPerTrajectory += float64(len(e.IDs))
 		}
-		switch {
-		case !r.Trajectory.Status.Trainable():
+		if !t.Status.Trainable() {
 			m.Failed++
 			continue
-		case r.Trajectory.Status != trajectory.Finished:
+		}
+		if result.Success {
+			m.Success++
+		}
+		m.ReturnMean += t.Score
+		if t.Status != trajectory.Finished {
 			m.Truncated++
 		}
-		if len(r.Trajectory.Segments) > 0 {
-			closed = append(closed, r.Trajectory)
+		if len(t.Segments) == 0 || result.Next != nil && r.cfg.Train.Truncated == "drop" {
+			continue
+		}
+		closed = append(closed, t)
+		if result.Next != nil && r.cfg.Train.Truncated == "bootstrap" {
+			next[t.ID] = result.Next
 		}
 	}
 	n := float64(len(results))
@@ -128,11 +144,11 @@ func summarise(results []rollout.Result) (StepMetrics, []*trajectory.Trajectory)
 	m.ReturnMean /= n
 	m.SegmentsPerTrajectory /= n
 	m.TokensPerTrajectory /= n
-	return m, closed
+	return m, closed, next
 }
 
 // assignCredit fills everything the loss needs.
-func (r *run) assignCredit(ctx context.Context, b *batch.Batch) error {
+func (r *run) assignCredit(ctx context.Context, b *batch.Batch, next map[string][]int32) error {
 	if r.cfg.Train.OldLogProbs == "learner" {
 		if err := r.learner.LogProbs(ctx, b); err != nil {
 			return err
@@ -145,13 +161,43 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) error {
 			return err
 		}
 	}
-	if err := r.learner.Values(ctx, b); err != nil {
-		return err
+	if r.hasCritic() {
+		if err := r.learner.Values(ctx, b); err != nil {
+			return err
+		}
+		if err := r.bootstrap(ctx, b, next); err != nil {
+			return err
+		}
 	}
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
 		return err
 	}
 	return advantage.Compute(b, r.cfg.Advantage)
+}
+
+// hasCritic tells whether the estimator reads values: otherwise no critic is trained.
+func (r *run) hasCritic() bool {
+	estimator, err := advantage.Lookup(r.cfg.Advantage.Estimator)
+	return err == nil && estimator.Values
+}
+
+// bootstrap states V(s_T) on the last segment of each truncated trajectory.
+func (r *run) bootstrap(ctx context.Context, b *batch.Batch, next map[string][]int32) error {
+	var rows []int
+	var states [][]int32
+	for i, row := range b.Rows {
+		if state, ok := next[row.TrajectoryID]; ok && row.InvIter == 0 {
+			rows, states = append(rows, i), append(states, state)
+		}
+	}
+	values, err := r.learner.StateValues(ctx, states)
+	if err != nil {
+		return err
+	}
+	for k, i := range rows {
+		b.Rows[i].BootstrapValue = float64(values[k])
+	}
+	return nil
 }
 
 // update runs the epochs of a step. Mini-batches are whole trajectories, so the
@@ -168,7 +214,7 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 		r.progress.Status(what, done, total)
 	}
 	r.learner.decay(r.cfg.learningRateShare(step))
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, ^uint64(step)))
+	rng := rand.New(rand.NewPCG(r.cfg.Seed, streamShuffle+uint64(step)))
 	var losses ppo.Stats
 	updates := 0
 	for range r.cfg.Train.Epochs {
@@ -181,7 +227,7 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 			if len(rows) == 0 {
 				continue
 			}
-			stats, err := r.learner.Update(ctx, b.Select(rows), r.cfg.PPO, step < r.cfg.Train.CriticWarmup)
+			stats, err := r.learner.Update(ctx, b.Select(rows), r.cfg.PPO, Parts{Actor: step >= r.cfg.Train.CriticWarmup, Critic: r.hasCritic()})
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/env/suites"
+	"github.com/infinirl/infinirl/ppo"
 )
 
 // Validate returns an error that names the first key whose value cannot work.
@@ -22,7 +24,7 @@ func (c Config) Validate() error {
 		{"rollout.max_turns", c.Rollout.MaxTurns, 1, many},
 		{"rollout.max_segments", c.Rollout.MaxSegments, 1, many},
 		{"rollout.concurrency", c.Rollout.Concurrency, 1, 100_000},
-		{"train.steps", c.Train.Steps, 0, math.MaxInt32},
+		{"train.steps", c.Train.Steps, 0, 999_999},
 		{"train.epochs", c.Train.Epochs, 1, many},
 		{"train.minibatches", c.Train.Minibatches, 1, c.Rollout.Groups * c.Rollout.GroupSize},  // a trajectory each, at least
 		{"train.micro_batch_tokens", c.Train.MicroBatchTokens, c.Condense.High, math.MaxInt32}, // a row must fit
@@ -58,6 +60,9 @@ func (c Config) Validate() error {
 	if c.Train.OldLogProbs != "rollout" && c.Train.OldLogProbs != "learner" {
 		return fmt.Errorf("train.old_log_probs: %q: want rollout or learner", c.Train.OldLogProbs)
 	}
+	if t := c.Train.Truncated; t != "bootstrap" && t != "zero" && t != "drop" {
+		return fmt.Errorf("train.truncated: %q: want bootstrap, zero or drop", t)
+	}
 	suite, err := suites.ByName(c.Env)
 	if err != nil {
 		return fmt.Errorf("env: %w", err)
@@ -73,6 +78,22 @@ func (c Config) Validate() error {
 	}
 	if err := c.PPO.Validate(); err != nil {
 		return fmt.Errorf("ppo: %w", err)
+	}
+	return c.validateTogether()
+}
+
+// validateTogether refuses settings that would have no effect beside others.
+func (c Config) validateTogether() error {
+	estimator, err := advantage.Lookup(c.Advantage.Estimator)
+	switch {
+	case err != nil:
+		return fmt.Errorf("advantage: %w", err)
+	case c.PPO.RolloutCorrection != ppo.CorrectionNone && c.Train.OldLogProbs != "learner":
+		return fmt.Errorf("ppo.rollout_correction: %s: want train.old_log_probs learner beside it: with the sampler's own there is nothing to correct", c.PPO.RolloutCorrection)
+	case c.PPO.KLCoef != 0 && c.PPO.KLIn == ppo.KLInReward && estimator.Batch:
+		return fmt.Errorf("ppo.kl_in: reward: estimator %s compares scores and reads no rewards: want loss", estimator.Name)
+	case c.Train.CriticWarmup > 0 && !estimator.Values:
+		return fmt.Errorf("train.critic_warmup: %d: estimator %s has no critic: want 0", c.Train.CriticWarmup, estimator.Name)
 	}
 	return nil
 }

@@ -50,7 +50,9 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return badInput(err)
 	}
-	result, err := ablation.Run(ctx, cfg, methods, c.Seeds, dir, std.progress())
+	progress := std.progress()
+	result, err := ablation.Run(ctx, cfg, methods, c.Seeds, dir, progress)
+	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; what was trained so far is in %s", dir)

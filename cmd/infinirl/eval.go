@@ -12,11 +12,11 @@ import (
 
 type evalCommand struct {
 	settings
-	Model       string  `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" type:"path" xor:"model"`
-	Dir         string  `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" type:"path" xor:"model"`
-	Tasks       *int    `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
-	Temperature float64 `help:"Sampling temperature; 0 is greedy." default:"1"`
-	JSON        bool    `help:"Print the result as JSON." name:"json"`
+	Model       string   `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" type:"path" xor:"model"`
+	Dir         string   `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" type:"path" xor:"model"`
+	Tasks       *int     `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
+	Temperature *float64 `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
+	JSON        bool     `help:"Print the result as JSON." name:"json"`
 }
 
 func (evalCommand) Help() string {
@@ -28,8 +28,10 @@ Example:
 }
 
 func (c *evalCommand) AfterApply() error {
-	if err := train.ValidTemperature(c.Temperature); err != nil {
-		return fmt.Errorf("--temperature %w", err)
+	if c.Temperature != nil {
+		if err := train.ValidTemperature(*c.Temperature); err != nil {
+			return fmt.Errorf("--temperature %w", err)
+		}
 	}
 	if c.Dir != "" && (c.Config != "" || c.Env != "") {
 		return errors.New("--run brings its own configuration: leave out --config and --env")
@@ -42,7 +44,13 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return badInput(err)
 	}
-	e, err := train.Evaluate(ctx, cfg, c.Temperature, std.progress())
+	temperature := cfg.Eval.Temperature
+	if c.Temperature != nil {
+		temperature = *c.Temperature
+	}
+	progress := std.progress()
+	e, err := train.Evaluate(ctx, cfg, temperature, progress)
+	progress.Close()
 	if errors.Is(err, train.ErrInput) {
 		return badInput(err)
 	}

@@ -56,6 +56,7 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 		progress.Status("cloning", step, steps)
 	}
 	model, err := pretrain.Run(ctx, cfg.Pretrain, options)
+	progress.Close()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/train"
 )
@@ -63,6 +64,9 @@ func (s settings) merge(overrides []string) (train.Config, error) {
 		cfg.Seed = *s.Seed
 	}
 	for _, assignment := range overrides {
+		if strings.HasPrefix(assignment, "env=") {
+			return cfg, fmt.Errorf("--set %s: want --env, which also chooses the defaults", assignment)
+		}
 		if err := cfg.Set(assignment); err != nil {
 			return cfg, err
 		}

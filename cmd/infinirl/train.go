@@ -50,7 +50,9 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 	if dir == "" {
 		dir = filepath.Join("runs", cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
-	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Resume: c.Resume, Progress: std.progress()})
+	progress := std.progress()
+	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Resume: c.Resume, Progress: progress})
+	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; go on with: infinirl train --resume --run %s", dir)
