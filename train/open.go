@@ -27,16 +27,18 @@ func Check(cfg Config) error {
 // open prepares the directory, the models and the metrics.
 func (r *run) open(resume bool) (err error) {
 	if resume {
-		err = r.readDirectory()
-	} else {
-		err = r.createDirectory()
-	}
-	if err != nil {
-		return err
+		if err := r.readDirectory(); err != nil {
+			return err
+		}
 	}
 	base, err := r.openEnvironment()
 	if err != nil {
 		return err
+	}
+	if !resume { // only now, so that nothing is left of a run that cannot start
+		if err := r.createDirectory(); err != nil {
+			return err
+		}
 	}
 	r.progress.Printf("%s: %d parameters, window %d tokens, %d tasks × %d trajectories a step", r.cfg.Env, base.NumParameters(), r.cfg.Condense.High, r.cfg.Rollout.Groups, r.cfg.Rollout.GroupSize)
 	if r.learner, err = newEmbedded(base, r.cfg, nil); err != nil {
@@ -137,12 +139,8 @@ func (r *run) close() error {
 	return errors.Join(errs...)
 }
 
-// createDirectory creates the run directory with its configuration, after the
-// environment and the base model have been found usable.
+// createDirectory creates the run directory with its configuration.
 func (r *run) createDirectory() error {
-	if _, err := r.openEnvironment(); err != nil {
-		return err
-	}
 	if r.cfg.Base != "" { // so that the run can be resumed from any folder
 		absolute, err := filepath.Abs(r.cfg.Base)
 		if err != nil {
