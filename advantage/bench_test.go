@@ -3,6 +3,8 @@ package advantage
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/infinirl/infinirl/batch"
@@ -71,4 +73,30 @@ func BenchmarkCopy(b *testing.B) {
 		copy(returns, rewards)
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtoken/s")
+}
+
+// BenchmarkGAEOnAllCores is BenchmarkGAE with the trajectories dealt out to all
+// cores, as `infinirl advantage` does and as PyTorch runs on several threads.
+func BenchmarkGAEOnAllCores(b *testing.B) {
+	const rows = 256
+	data := syntheticBatch(rows, 8192)
+	data.Advantages, data.Returns = make([]float32, len(data.TokenIDs)), make([]float32, len(data.TokenIDs))
+	workers := runtime.GOMAXPROCS(0)
+	var parts []*batch.Batch
+	for w := range workers { // whole trajectories of four rows
+		parts = append(parts, data.Slice(rows/4*w/workers*4, rows/4*(w+1)/workers*4))
+	}
+	cfg := Config{Estimator: "gae", Gamma: 1, Lambda: .95, CriticLambda: 1}
+	for b.Loop() {
+		var group sync.WaitGroup
+		for _, part := range parts {
+			group.Go(func() {
+				if err := Compute(part, cfg); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		group.Wait()
+	}
+	b.ReportMetric(float64(len(data.TokenIDs))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtoken/s")
 }
