@@ -26,12 +26,6 @@ type Config struct {
 	Warn func(message string) `yaml:"-" json:"-"`
 }
 
-// Defaults returns cross-segment GAE with γ = 1 and decoupled λ
-// (VC-PPO, arXiv 2503.01491): .95 for the actor, 1 for the critic.
-func Defaults() Config {
-	return Config{Estimator: "gae", Gamma: 1, Lambda: 0.95, CriticLambda: 1}
-}
-
 // Validate returns an error that names the first field out of range.
 func (c Config) Validate() error {
 	if _, err := Lookup(c.Estimator); err != nil {
