@@ -41,6 +41,17 @@ type Run struct {
 	// Score is the outcome, if the recording tells it.
 	Score    float64
 	HasScore bool
+	// Notices counts what could not be taken as it was recorded, by kind: one line
+	// each for people, such as "images shown as [image]".
+	Notices map[string]int
+}
+
+// notice counts one more of a kind of thing that could not be taken as recorded.
+func (r *Run) notice(kind string) {
+	if r.Notices == nil {
+		r.Notices = make(map[string]int)
+	}
+	r.Notices[kind]++
 }
 
 // Message is a recorded message.
@@ -50,7 +61,11 @@ type Message struct {
 	IDs []int32
 	// LogProbs belong to IDs, nil if none were recorded.
 	LogProbs []float32
-	at       value // where the message stands
+	// NotSampled marks an assistant message that the policy did not write: a
+	// demonstration, copied context, a command of the user. It is shown and never
+	// trained.
+	NotSampled bool
+	at         value // where the message stands
 }
 
 // form is one way of recording runs.
