@@ -11,7 +11,7 @@ import (
 	"github.com/infinirl/infinirl/token"
 )
 
-// ChatML is the codec of the ChatML format with Hermes-style tool calls, over any
+// ChatML is the renderer of the ChatML format with Hermes-style tool calls, over any
 // tokenizer:
 //
 //	<|im_start|>assistant
@@ -29,7 +29,7 @@ import (
 //	</tool_response><|im_end|>
 //
 // The delimiters are control tokens where the tokenizer has them, and text where
-// it has none. Tool schemas are not written: they belong into the system message.
+// it has none. Tool schemas stand in the system message, as Qwen's templates have them.
 //
 // Delimiters and content are tokenised apart, so that the ids of a delimiter do
 // not depend on what it encloses.
@@ -40,12 +40,15 @@ type ChatML struct {
 	tail      map[Role][]int32   // from the content to the newline after <|im_end|>
 }
 
-var _ Codec = (*ChatML)(nil)
+var (
+	_ Renderer = (*ChatML)(nil)
+	_ encoder  = (*ChatML)(nil)
+)
 
 // tags are the delimiters, control tokens where the tokenizer has them.
 var tags = []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"}
 
-// NewChatML returns the codec over a tokenizer.
+// NewChatML returns the renderer over a tokenizer.
 func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
 	c := &ChatML{tokenizer: tokenizer, tags: make(map[string][]int32), head: make(map[Role][]int32), tail: make(map[Role][]int32)}
 	controls, _ := tokenizer.(token.Controls)
@@ -58,7 +61,7 @@ func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
 		}
 		ids, err := tokenizer.Encode(tag)
 		if err != nil {
-			return nil, fmt.Errorf("chatml codec: %q: %w", tag, err)
+			return nil, fmt.Errorf("chatml: %q: %w", tag, err)
 		}
 		c.tags[tag] = ids
 	}
@@ -81,28 +84,70 @@ func NewChatML(tokenizer token.Tokenizer) (*ChatML, error) {
 		failed = errors.Join(failed, head.err, tail.err)
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("chatml codec: %w", failed)
+		return nil, fmt.Errorf("chatml: %w", failed)
 	}
 	return c, nil
 }
 
-// Encode returns the ids of one whole message.
-func (c *ChatML) Encode(m Message) ([]int32, error) {
+// Start writes the messages, the schemas of the tools behind the first system
+// message. Where there is none, one that holds the schemas is written before all.
+func (c *ChatML) Start(messages []Message, tools []Tool) ([]int32, error) {
+	if len(tools) == 0 {
+		return c.Extend(nil, messages)
+	}
+	schemas, err := toolSection(tools)
+	if err != nil {
+		return nil, fmt.Errorf("chatml: %w", err)
+	}
+	if len(messages) > 0 && messages[0].Role == System {
+		messages = slices.Clone(messages)
+		messages[0].Content += "\n\n" + schemas
+		return c.Extend(nil, messages)
+	}
+	return c.Extend(nil, slices.Insert(slices.Clone(messages), 0, Message{Role: System, Content: schemas}))
+}
+
+// toolSection tells a model which tools there are and how to call them, in the words
+// of Qwen2.5's chat template (Hermes style).
+func toolSection(tools []Tool) (string, error) {
+	var b strings.Builder
+	b.WriteString("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
+		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>")
+	for _, tool := range tools {
+		schema, err := json.Marshal(tool)
+		if err != nil {
+			return "", fmt.Errorf("tool %s: %w", tool.Name, err)
+		}
+		b.WriteString("\n")
+		b.Write(schema)
+	}
+	b.WriteString("\n</tools>\n\nFor each function call, return a json object with function name and arguments " +
+		"within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>")
+	return b.String(), nil
+}
+
+// Extend appends messages.
+func (c *ChatML) Extend(seen []int32, messages []Message) ([]int32, error) {
+	return extend(c, seen, messages)
+}
+
+// encode returns the ids of one whole message.
+func (c *ChatML) encode(m Message) ([]int32, error) {
 	head, ok := c.head[m.Role]
 	if !ok {
-		return nil, fmt.Errorf("chatml codec: unknown role %q", m.Role)
+		return nil, fmt.Errorf("chatml: unknown role %q", m.Role)
 	}
 	w := writing{c: c, ids: slices.Clone(head)}
 	switch {
 	case m.Role == Assistant:
 		w.assistant(m)
 	case len(m.ToolCalls) > 0:
-		return nil, fmt.Errorf("chatml codec: %s message has tool calls", m.Role)
+		return nil, fmt.Errorf("chatml: %s message has tool calls", m.Role)
 	default:
 		w.text(m.Content)
 	}
 	if w.err != nil {
-		return nil, fmt.Errorf("chatml codec: %s message: %w", m.Role, w.err)
+		return nil, fmt.Errorf("chatml: %s message: %w", m.Role, w.err)
 	}
 	return append(w.ids, c.tail[m.Role]...), nil
 }
@@ -167,9 +212,9 @@ func (c *ChatML) GenerationSuffix(sampled []int32) []int32 {
 // Stop returns the one sequence <|im_end|>.
 func (c *ChatML) Stop() [][]int32 { return [][]int32{c.tags["<|im_end|>"]} }
 
-// DecodeAssistant parses reasoning and tool calls; a malformed call leaves the
-// whole reply as content.
-func (c *ChatML) DecodeAssistant(ids []int32) Message {
+// Parse reads reasoning and tool calls. A malformed call leaves the whole reply as
+// content.
+func (c *ChatML) Parse(ids []int32) Message {
 	if end := c.tags["<|im_end|>"]; hasSuffix(ids, end) {
 		ids = ids[:len(ids)-len(end)]
 	}
@@ -181,6 +226,8 @@ func (c *ChatML) DecodeAssistant(ids []int32) Message {
 	}
 	if content, calls, ok := ParseToolCalls(m.Content); ok {
 		m.Content, m.ToolCalls = content, calls
+	} else {
+		m.MalformedCalls = elements(m.Content)
 	}
 	return m
 }
@@ -215,6 +262,20 @@ func ParseToolCalls(text string) (content string, calls []ToolCall, ok bool) {
 		}
 	}
 	return strings.TrimSuffix(content, "\n"), calls, len(calls) > 0
+}
+
+// elements returns what stands inside the <tool_call> elements of a text, of which
+// the last may lack its end.
+func elements(text string) []string {
+	var bodies []string
+	for {
+		_, rest, found := strings.Cut(text, "<tool_call>")
+		if !found {
+			return bodies
+		}
+		body, after, _ := strings.Cut(rest, "</tool_call>")
+		bodies, text = append(bodies, strings.TrimSpace(body)), after
+	}
 }
 
 func hasSuffix(ids, suffix []int32) bool {

@@ -55,7 +55,7 @@ func TestChatML(t *testing.T) {
 				"<|im_start|>assistant\n<think>\nhm\n</think>\n\nlook\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": \"<\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call><|im_end|>\n"},
 			{Message{Role: Assistant, ToolCalls: []ToolCall{{Name: "f", Arguments: "{}"}}}, "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call><|im_end|>\n"},
 		} {
-			ids, err := c.Encode(x.m)
+			ids, err := c.encode(x.m)
 			if err != nil || tokenizer.Decode(ids) != x.want {
 				t.Errorf("%+v\n got %q, %v\nwant %q", x.m, tokenizer.Decode(ids), err, x.want)
 			}
@@ -63,7 +63,7 @@ func TestChatML(t *testing.T) {
 				continue
 			}
 			sampled := ids[len(c.GenerationPrefix()) : len(ids)-1]
-			if back := c.DecodeAssistant(sampled); !reflect.DeepEqual(back, x.m) {
+			if back := c.Parse(sampled); !reflect.DeepEqual(back, x.m) {
 				t.Errorf("decoded %+v, want %+v", back, x.m)
 			}
 			if suffix := tokenizer.Decode(c.GenerationSuffix(sampled)); suffix != "\n" {
@@ -73,7 +73,7 @@ func TestChatML(t *testing.T) {
 				t.Errorf("suffix %q of a reply cut short", suffix)
 			}
 		}
-		if _, err := c.Encode(Message{Role: "king"}); err == nil {
+		if _, err := c.encode(Message{Role: "king"}); err == nil {
 			t.Error("no error of an unknown role")
 		}
 	}
@@ -83,7 +83,7 @@ func TestChatML(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, role := range []Role{User, Assistant, ToolRole} {
-		ids, err := c.Encode(Message{Role: role, Content: "<|im_end|>"})
+		ids, err := c.encode(Message{Role: role, Content: "<|im_end|>"})
 		if err != nil {
 			t.Fatal(err)
 		}

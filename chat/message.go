@@ -1,6 +1,6 @@
 // Package chat holds conversations as the model's peers exchange them: messages
-// with roles, parallel tool calls and tool results, and the codecs that turn one
-// message into token ids exactly once.
+// with roles, parallel tool calls and tool results, and the renderers that turn
+// every message into token ids exactly once.
 package chat
 
 import "encoding/json"
@@ -26,6 +26,10 @@ type Message struct {
 	Reasoning string
 	// ToolCalls are the calls of an assistant message; several are parallel calls.
 	ToolCalls []ToolCall
+	// MalformedCalls are the texts that stand where a call should and are none: JSON
+	// that is cut off, a call without a name. What to answer is the environment's
+	// decision; the texts stay in Content too, so that nothing said is lost.
+	MalformedCalls []string
 	// ToolCallID and Name tell which call a tool message answers. Ids repeat in
 	// recorded runs, so pairing is by position (condense), never by id alone.
 	ToolCallID string
@@ -50,27 +54,4 @@ type Tool struct {
 	Description string
 	// Parameters is a JSON Schema object; property order is kept.
 	Parameters json.RawMessage
-}
-
-// Codec turns messages into token ids once, and sampled ids back into a message.
-// A prompt is the concatenation of encoded messages and the generation prefix, so
-// that a longer conversation always extends the ids of a shorter one.
-type Codec interface {
-	// Encode returns the ids of one whole message with its delimiters.
-	Encode(Message) ([]int32, error)
-	// EncodeText returns the ids of text as it stands inside a message.
-	EncodeText(text string) ([]int32, error)
-	// GenerationPrefix returns the ids that open an assistant turn. They are part
-	// of the prompt, never sampled.
-	GenerationPrefix() []int32
-	// GenerationSuffix returns the ids that complete an assistant turn after its
-	// sampled ids: the end token if sampling was cut short, template glue that
-	// follows the end token, or nothing. They are never sampled.
-	GenerationSuffix(sampled []int32) []int32
-	// DecodeAssistant parses sampled ids (without the generation prefix, with or
-	// without the end token). Text that is no valid call comes back as content
-	// without tool calls: what to answer is the environment's decision.
-	DecodeAssistant(ids []int32) Message
-	// Stop lists the id sequences that end an assistant turn; they are sampled.
-	Stop() [][]int32
 }

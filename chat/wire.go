@@ -19,6 +19,7 @@ type wireMessage struct {
 	ToolCallID  string          `json:"tool_call_id,omitempty"`
 	Name        string          `json:"name,omitempty"`
 	Observation bool            `json:"observation,omitempty"`
+	Malformed   []string        `json:"malformed_calls,omitempty"`
 }
 
 type wireCall struct {
@@ -35,7 +36,7 @@ type wireFunction struct {
 
 // MarshalJSON writes the OpenAI wire form.
 func (m Message) MarshalJSON() ([]byte, error) {
-	w := wireMessage{Role: m.Role, Reasoning: m.Reasoning, ToolCallID: m.ToolCallID, Name: m.Name, Observation: m.Observation}
+	w := wireMessage{Role: m.Role, Reasoning: m.Reasoning, ToolCallID: m.ToolCallID, Name: m.Name, Observation: m.Observation, Malformed: m.MalformedCalls}
 	w.Content = json.RawMessage("null")
 	if !m.NoContent {
 		w.Content = json.RawMessage(quote(m.Content))
@@ -53,7 +54,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
-	*m = Message{Role: w.Role, Reasoning: w.Reasoning, ToolCallID: w.ToolCallID, Name: w.Name, Observation: w.Observation}
+	*m = Message{Role: w.Role, Reasoning: w.Reasoning, ToolCallID: w.ToolCallID, Name: w.Name, Observation: w.Observation, MalformedCalls: w.Malformed}
 	var err error
 	if m.Content, m.NoContent, err = readContent(w.Content); err != nil {
 		return err

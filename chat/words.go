@@ -10,7 +10,7 @@ import (
 	"github.com/infinirl/infinirl/token"
 )
 
-// The control words of the word-level codec.
+// The control words of the word-level renderer.
 const (
 	wordSystem    = "<|system|>"
 	wordUser      = "<|user|>"
@@ -24,7 +24,7 @@ func WordControls() []string {
 	return []string{wordSystem, wordUser, wordAssistant, wordTool, wordEnd}
 }
 
-// Words is the codec over a closed word-level vocabulary. A message is its role's
+// Words is the renderer over a closed word-level vocabulary. A message is its role's
 // control word, its words, and <|end|>:
 //
 //	<|user|> who employs ada vale ? <|end|> <|assistant|> open 3 employer ada vale <|end|>
@@ -39,7 +39,10 @@ type Words struct {
 	tools      map[string][]parameter
 }
 
-var _ Codec = (*Words)(nil)
+var (
+	_ Renderer = (*Words)(nil)
+	_ encoder  = (*Words)(nil)
+)
 
 // parameter is one property of a tool's schema.
 type parameter struct {
@@ -48,7 +51,7 @@ type parameter struct {
 	words int
 }
 
-// NewWords returns the codec for a vocabulary that holds WordControls and for the
+// NewWords returns the renderer for a vocabulary that holds WordControls and for the
 // tools that the assistant may call. A parameter's type is string (the default),
 // integer, number or boolean; a tool's name is one word.
 func NewWords(vocabulary *token.Vocabulary, tools []Tool) (*Words, error) {
@@ -57,7 +60,7 @@ func NewWords(vocabulary *token.Vocabulary, tools []Tool) (*Words, error) {
 	for i, name := range WordControls() {
 		id, ok := vocabulary.Control(name)
 		if !ok {
-			return nil, fmt.Errorf("words codec: the vocabulary lacks the control word %s", name)
+			return nil, fmt.Errorf("words: the vocabulary lacks the control word %s", name)
 		}
 		control[i] = id
 	}
@@ -65,46 +68,62 @@ func NewWords(vocabulary *token.Vocabulary, tools []Tool) (*Words, error) {
 	w.end = control[4]
 	for _, tool := range tools {
 		if ids, err := vocabulary.Encode(tool.Name); err != nil || len(ids) != 1 {
-			return nil, fmt.Errorf("words codec: tool name %q is not one word of the vocabulary", tool.Name)
+			return nil, fmt.Errorf("words: tool name %q is not one word of the vocabulary", tool.Name)
 		}
 		if _, ok := w.tools[tool.Name]; ok {
-			return nil, fmt.Errorf("words codec: tool %q is given twice", tool.Name)
+			return nil, fmt.Errorf("words: tool %q is given twice", tool.Name)
 		}
 		parameters, err := parseParameters(tool.Parameters)
 		if err != nil {
-			return nil, fmt.Errorf("words codec: tool %q: %w", tool.Name, err)
+			return nil, fmt.Errorf("words: tool %q: %w", tool.Name, err)
 		}
 		w.tools[tool.Name] = parameters
 	}
 	return w, nil
 }
 
-// Encode returns the ids of one whole message.
-func (w *Words) Encode(m Message) ([]int32, error) {
+// Start writes the messages. The tools are part of the model: they stand in no
+// prompt, and one that NewWords was not told of is an error.
+func (w *Words) Start(messages []Message, tools []Tool) ([]int32, error) {
+	for _, tool := range tools {
+		if _, known := w.tools[tool.Name]; !known {
+			return nil, fmt.Errorf("words: tool %q is not one that this vocabulary was made for", tool.Name)
+		}
+	}
+	return w.Extend(nil, messages)
+}
+
+// Extend appends messages.
+func (w *Words) Extend(seen []int32, messages []Message) ([]int32, error) {
+	return extend(w, seen, messages)
+}
+
+// encode returns the ids of one whole message.
+func (w *Words) encode(m Message) ([]int32, error) {
 	role, ok := w.roles[m.Role]
 	if !ok {
-		return nil, fmt.Errorf("words codec: unknown role %q", m.Role)
+		return nil, fmt.Errorf("words: unknown role %q", m.Role)
 	}
 	text := m.Content
 	switch {
 	case m.Reasoning != "":
-		return nil, fmt.Errorf("words codec: %s message has reasoning, which it cannot write", m.Role)
+		return nil, fmt.Errorf("words: %s message has reasoning, which it cannot write", m.Role)
 	case len(m.ToolCalls) == 0:
 	case m.Role != Assistant:
-		return nil, fmt.Errorf("words codec: %s message has tool calls", m.Role)
+		return nil, fmt.Errorf("words: %s message has tool calls", m.Role)
 	case len(m.ToolCalls) > 1:
-		return nil, fmt.Errorf("words codec: %d parallel calls, want at most one", len(m.ToolCalls))
+		return nil, fmt.Errorf("words: %d parallel calls, want at most one", len(m.ToolCalls))
 	case text != "":
-		return nil, fmt.Errorf("words codec: assistant message has text beside its call")
+		return nil, fmt.Errorf("words: assistant message has text beside its call")
 	default:
 		var err error
 		if text, err = w.writeCall(m.ToolCalls[0]); err != nil {
-			return nil, fmt.Errorf("words codec: %w", err)
+			return nil, fmt.Errorf("words: %w", err)
 		}
 	}
 	ids, err := w.vocabulary.Encode(text)
 	if err != nil {
-		return nil, fmt.Errorf("words codec: %s message: %w", m.Role, err)
+		return nil, fmt.Errorf("words: %s message: %w", m.Role, err)
 	}
 	return append(slices.Insert(ids, 0, role), w.end), nil
 }
@@ -126,17 +145,20 @@ func (w *Words) GenerationSuffix(sampled []int32) []int32 {
 // Stop returns the one sequence <|end|>.
 func (w *Words) Stop() [][]int32 { return [][]int32{{w.end}} }
 
-// DecodeAssistant parses a call if the ids spell exactly one, and is content
-// otherwise.
-func (w *Words) DecodeAssistant(ids []int32) Message {
+// Parse reads a call if the ids spell exactly one, and is content otherwise. Words
+// that begin with the name of a tool and are no call are malformed as one.
+func (w *Words) Parse(ids []int32) Message {
 	if n := len(ids); n > 0 && ids[n-1] == w.end {
 		ids = ids[:n-1]
 	}
 	m := Message{Role: Assistant}
 	if call, ok := w.readCall(ids); ok {
 		m.ToolCalls = []ToolCall{call}
-	} else {
-		m.Content = w.vocabulary.Decode(ids)
+		return m
+	}
+	m.Content = w.vocabulary.Decode(ids)
+	if len(ids) > 0 && w.isTool(ids[0]) {
+		m.MalformedCalls = []string{m.Content}
 	}
 	return m
 }
@@ -153,18 +175,18 @@ func (w *Words) DecodeMessages(ids []int32) ([]Message, error) {
 			}
 		}
 		if role == "" {
-			return nil, fmt.Errorf("words codec: token %d is %q, want the control word of a role", at, w.vocabulary.Word(ids[at]))
+			return nil, fmt.Errorf("words: token %d is %q, want the control word of a role", at, w.vocabulary.Word(ids[at]))
 		}
 		if role == Assistant && at == len(ids)-1 {
 			break
 		}
 		length := slices.Index(ids[at:], w.end)
 		if length < 0 {
-			return nil, fmt.Errorf("words codec: the %s message at token %d has no %s", role, at, wordEnd)
+			return nil, fmt.Errorf("words: the %s message at token %d has no %s", role, at, wordEnd)
 		}
 		body := ids[at+1 : at+length]
 		if role == Assistant {
-			messages = append(messages, w.DecodeAssistant(body))
+			messages = append(messages, w.Parse(body))
 		} else {
 			messages = append(messages, Message{Role: role, Content: w.vocabulary.Decode(body)})
 		}
@@ -310,4 +332,10 @@ func parseParameters(schema json.RawMessage) ([]parameter, error) {
 		parameters = append(parameters, p)
 	}
 	return parameters, nil
+}
+
+// isTool tells whether an id is the name of a tool.
+func (w *Words) isTool(id int32) bool {
+	_, known := w.tools[w.vocabulary.Word(id)]
+	return known
 }

@@ -37,12 +37,12 @@ func TestWordsRoundTrip(t *testing.T) {
 		{Role: ToolRole, Content: "ada kemp"},
 		{Role: Assistant, ToolCalls: []ToolCall{{Name: "open", Arguments: `{"who":"kemp","deep":true}`}}},
 		{Role: ToolRole, Content: ""},
-		{Role: Assistant, Content: "open ada vale"},
+		{Role: Assistant, Content: "open ada vale", MalformedCalls: []string{"open ada vale"}},
 		{Role: Assistant, ToolCalls: []ToolCall{{Name: "answer", Arguments: `{}`}}},
 	}
 	var ids []int32
 	for _, m := range messages {
-		encoded, err := w.Encode(m)
+		encoded, err := w.encode(m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestWordsNoCallIsContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := w.DecodeAssistant(append(ids, w.end)); len(m.ToolCalls) > 0 || m.Content != text {
+		if m := w.Parse(append(ids, w.end)); len(m.ToolCalls) > 0 || m.Content != text {
 			t.Errorf("%q: got %+v, want it as content", text, m)
 		}
 		if suffix := w.GenerationSuffix(ids); len(suffix) != 1 || suffix[0] != w.end {
@@ -84,7 +84,7 @@ func TestWordsNoCallIsContent(t *testing.T) {
 	}
 	// A control token in the arguments is no call.
 	search, _ := w.vocabulary.Encode("search 1 ada")
-	if m := w.DecodeAssistant(append(search, w.roles[Assistant], w.end)); len(m.ToolCalls) > 0 {
+	if m := w.Parse(append(search, w.roles[Assistant], w.end)); len(m.ToolCalls) > 0 {
 		t.Errorf("call with a control token: %+v", m)
 	}
 }
@@ -112,7 +112,7 @@ func TestWordsEncodeErrors(t *testing.T) {
 		{Message{Role: Assistant, Content: "found", ToolCalls: call("answer", "{}").ToolCalls}, "text beside its call"},
 		{Message{Role: Assistant, ToolCalls: []ToolCall{{Name: "answer"}, {Name: "answer"}}}, "2 parallel calls"},
 	} {
-		if _, err := w.Encode(c.m); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := w.encode(c.m); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q", c.m, err, c.want)
 		}
 	}
