@@ -8,14 +8,19 @@ import (
 	"github.com/infinirl/infinirl/trajectory"
 )
 
-// ready is a codec that hands out ids encoded beforehand: what is measured is
+// ready is a renderer that hands out ids encoded beforehand: what is measured is
 // condensing, not tokenising.
 type ready struct {
 	*chat.ChatML
 	ids []int32
 }
 
-func (r ready) Encode(chat.Message) ([]int32, error) { return r.ids, nil }
+func (r ready) Extend(seen []int32, messages []chat.Message) ([]int32, error) {
+	for range messages {
+		seen = append(seen, r.ids...)
+	}
+	return seen, nil
+}
 
 // BenchmarkCondense plays 10,000 messages of 500 tokens, 5,000 tool rounds, through
 // a window of 64k tokens, and derives every prompt again. It touches no token but
@@ -44,7 +49,7 @@ func BenchmarkCondense(b *testing.B) {
 			b.ReportAllocs()
 			var segments int
 			for b.Loop() {
-				r := trajectory.NewRecorder("t", "g", codec, condenser, 0)
+				r := trajectory.NewRecorder("t", "g", codec, condenser)
 				if err := r.Observe(chat.Message{Role: chat.System}, chat.Message{Role: chat.User}); err != nil {
 					b.Fatal(err)
 				}
@@ -53,8 +58,8 @@ func BenchmarkCondense(b *testing.B) {
 						if _, err := r.Prompt(len(sampled)); err != nil {
 							b.Fatal(err)
 						}
-						if _, again = r.Summarizing(); again {
-							if _, err := r.Reply(codec.Stop()[0], nil, 0); err != nil {
+						if again = r.Asked() != nil; again {
+							if _, err := r.Reply(codec.Stop()[0], nil, trajectory.Versions{}); err != nil {
 								b.Fatal(err)
 							}
 						}

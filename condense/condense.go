@@ -53,20 +53,19 @@ type Window struct {
 	Messages int
 	// Tokens is the sum over Items.
 	Tokens int
-	// Reserve is what must fit beside the items: generation prefix, tool schemas
-	// the server adds, and the longest reply.
-	Reserve int
-	// SummaryReserve is what must fit instead when a summary is to be written: the
-	// request for it and the longest summary for the longest reply.
-	SummaryReserve int
+	// Reserve is what must fit beside the items, the longest reply included: Reply
+	// tokens of it.
+	Reserve, Reply int
 	// Segments is the number of segments opened so far.
 	Segments int
 	// Text renders replacements; rules that only drop never use it.
 	Text Text
 }
 
-// Text gives the ids of what may stand in place of a message. i is a log index.
+// Text gives the ids of what may stand in the window. i is a log index.
 type Text interface {
+	// Message returns the ids of a message that is not in the log yet.
+	Message(chat.Message) ([]int32, error)
 	// Blank returns the ids of message i with its content replaced by placeholder;
 	// of an assistant message, with the arguments of its calls replaced by {}.
 	Blank(i int, placeholder string) ([]int32, error)
@@ -76,26 +75,37 @@ type Text interface {
 	Marker(text string) ([]int32, error)
 }
 
-// Condenser decides what stays of a window. Equal windows get equal decisions.
-type Condenser interface {
-	// Condense reports changed false, and a zero record, for a window that fits.
-	// The error is an *OverflowError if no permitted window fits, a *LimitError if
-	// the episode has had all its segments.
-	Condense(w Window) (record Record, changed bool, err error)
+// Decision is what a condenser does to a window; the zero Decision leaves it as it is.
+type Decision struct {
+	Changed bool
+	// Record describes the new window, if Changed.
+	Record Record
+	// Ask, if not nil, says that the new window is one in which a summary is written.
+	Ask *Ask
 }
 
-// Summarizing is implemented by condensers that ask for summaries. Condense then
-// returns a record of kind KindSummary for the window in which the summary is
-// written. The caller appends the request to the log, gets the summary, appends
-// it and a user message that holds it, marks all three as Summary, and asks again.
-type Summarizing interface {
-	Condenser
-	// SummaryConfig returns the configuration of rule Summary.
-	SummaryConfig() Config
+// Ask is the protocol by which a condenser has the policy write a summary. Whoever
+// keeps the log appends Request as a user message, gets a reply of at most Tokens
+// tokens, appends it and a user message of Note and what was written, marks all three
+// as Summary, and has the window condensed again.
+type Ask struct {
+	Request string
+	Tokens  int
+	Note    string
+	// Trained makes the tokens of the summary trainable.
+	Trained bool
+}
+
+// Condenser decides what stays of a window. It is pure: equal windows get equal
+// decisions, and the window is not changed. condensetest.Run is its conformance suite.
+type Condenser interface {
+	// Condense leaves a window that fits as it is. The error is an *OverflowError if no
+	// permitted window fits, a *LimitError if the trajectory has had all its segments.
+	Condense(w Window) (Decision, error)
 }
 
 // OverflowError says that nothing the rule may drop makes the window fit. It ends
-// the episode: as truncated under rule none, else as context_overflow.
+// the trajectory: as truncated under rule none, else as context_overflow.
 type OverflowError struct {
 	Rule string
 	// Window is the size of what has to stay, Reserve what is needed beside it.
@@ -116,28 +126,16 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the window is full and max_segments %d are used up", e.MaxSegments)
 }
 
-// New returns the condenser of a valid configuration.
-func New(c Config) (Condenser, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	switch c.Rule {
-	case None:
-		return none{c}, nil
-	case Summary:
-		return summary{c}, nil
-	}
-	return dropping{c, rules[c.Rule]}, nil
-}
-
 // none never drops anything.
 type none struct{ Config }
 
-func (n none) Condense(w Window) (Record, bool, error) {
+var _ = Register(None, "the trajectory ends as truncated when the window is full", struct{}{}, func(c Config, _ struct{}) (Condenser, error) { return none{c}, nil })
+
+func (n none) Condense(w Window) (Decision, error) {
 	if w.Tokens+w.Reserve <= n.High {
-		return Record{}, false, nil
+		return Decision{}, nil
 	}
-	return Record{}, false, n.overflow(w.Tokens, w.Reserve, len(w.Items))
+	return Decision{}, n.overflow(w.Tokens, w.Reserve, len(w.Items))
 }
 
 // dropping is a condenser whose rule drops or blanks messages of a full window.
@@ -146,25 +144,16 @@ type dropping struct {
 	rule func(*plan) error
 }
 
-// rules are those of dropping by name.
-var rules = map[string]func(*plan) error{
-	ToolFIFO:   dropRounds,
-	ToolClear:  clearResults,
-	Sliding:    dropMiddle,
-	DiscardAll: discardAll,
-}
-
-func (d dropping) Condense(w Window) (Record, bool, error) {
+func (d dropping) Condense(w Window) (Decision, error) {
 	if w.Tokens+w.Reserve <= d.High {
-		return Record{}, false, nil
+		return Decision{}, nil
 	}
 	if d.MaxSegments > 0 && w.Segments >= d.MaxSegments {
-		return Record{}, false, &LimitError{d.MaxSegments}
+		return Decision{}, &LimitError{d.MaxSegments}
 	}
 	p := d.plan(w, w.Reserve)
 	if err := d.rule(p); err != nil {
-		return Record{}, false, err
+		return Decision{}, err
 	}
-	record, err := p.record()
-	return record, err == nil, err
+	return p.decision()
 }

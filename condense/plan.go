@@ -74,6 +74,15 @@ func (p *plan) due() int {
 // head reports whether the item is a system message or the task.
 func (i *Item) head() bool { return i.Role == chat.System || i.Task }
 
+// decision is the record of what stays.
+func (p *plan) decision() (Decision, error) {
+	record, err := p.record()
+	if err != nil {
+		return Decision{}, err
+	}
+	return Decision{Changed: true, Record: record}, nil
+}
+
 // record returns the record of what stays. If that does not fit, oversized tool
 // results are cut, or it is an overflow.
 func (p *plan) record() (Record, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 )
 
@@ -63,12 +64,12 @@ func randomConfig(rng *rand.Rand) condense.Config {
 		c.ClearAtLeast = rng.IntN(high)
 	}
 	c.CutOversize = rng.IntN(2) == 0
-	c.ClearToolInputs = rng.IntN(2) == 0
-	c.SummaryTokens = 2 + rng.IntN(high/4)
-	c.TrainSummary = rng.IntN(2) == 0
-	c.Placeholder = "[-]"
+	c.Set("clear_tool_inputs", rng.IntN(2) == 0)
+	c.Set("summary_tokens", 2+rng.IntN(high/4))
+	c.Set("train_summary", rng.IntN(2) == 0)
+	c.Set("placeholder", "[-]")
 	if rng.IntN(2) == 0 {
-		c.Mode = condense.Result
+		c.Set("mode", condense.Result)
 	}
 	return c
 }
@@ -149,7 +150,7 @@ func TestUnderBudget(t *testing.T) {
 	messages := talk("s:30 u:30 a:30/2 t:90 t:60 a:30/1 t:300 a:9")
 	total := 0
 	for _, m := range messages {
-		ids, err := codec.Encode(m)
+		ids, err := codec.Extend(nil, []chat.Message{m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,8 +195,8 @@ func TestNoMoreThanNeeded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			record, _, err := condenser.Condense(w)
-			if got := (record.TokensBefore - record.TokensAfter) / freed; err != nil || got != c.rounds {
+			d, err := condenser.Condense(w)
+			if got := (d.Record.TokensBefore - d.Record.TokensAfter) / freed; err != nil || got != c.rounds {
 				t.Errorf("%s, low %d, clear_at_least %d: %d rounds, %v; want %d", rule, c.low, c.atLeast, got, err, c.rounds)
 			}
 		}

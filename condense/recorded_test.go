@@ -69,10 +69,10 @@ func TestRecordedRuns(t *testing.T) {
 				}
 				for high := 2048; high <= 65536; high *= 2 {
 					for _, c := range cutting(high) {
-						c.CutOversize = c.Mode == condense.Pair
+						c.CutOversize = option(c, "mode") == condense.Pair
 						p := play(t, messages, codec, c)
 						if err := p.verify(c); err != nil {
-							t.Fatalf("run %s, %s %s, high %d: %v", run.ID, c.Rule, c.Mode, high, err)
+							t.Fatalf("run %s, %s %s, high %d: %v", run.ID, c.Rule, option(c, "mode"), high, err)
 						}
 					}
 					if total <= high {
@@ -93,14 +93,13 @@ func TestRecordedIDs(t *testing.T) {
 		var r trajectory.Recording
 		var all []int32
 		for _, m := range run.Messages {
-			r.Messages = append(r.Messages, m.Message)
-			r.IDs = append(r.IDs, m.IDs)
+			r.Messages = append(r.Messages, trajectory.RecordedMessage{Message: m.Message, IDs: m.IDs})
 			all = append(all, m.IDs...)
 		}
 		if all == nil {
 			continue
 		}
-		condenser, err := condense.New(condense.Default(len(all)))
+		condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, len(all)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,55 @@
 package condense
 
-import "github.com/infinirl/infinirl/chat"
+import (
+	"fmt"
+
+	"github.com/infinirl/infinirl/chat"
+)
+
+// FIFOOptions are those of rule ToolFIFO.
+type FIFOOptions struct {
+	// Mode is Pair or Result.
+	Mode string `json:"mode"`
+}
+
+// The skeleton modes of ToolFIFO.
+const (
+	// Pair keeps a call with its results.
+	Pair = "pair"
+	// Result keeps only the results of the rounds that stay, as in
+	// "system | user | t3 | a4 t4 ...". Many chat templates reject it.
+	Result = "result"
+)
+
+// ClearOptions are those of rule ToolClear.
+type ClearOptions struct {
+	// Placeholder stands in place of a result.
+	Placeholder string `json:"placeholder"`
+	// ToolInputs blanks the arguments of its call as well.
+	ToolInputs bool `json:"clear_tool_inputs"`
+}
+
+var (
+	_ = Register(ToolFIFO, "drop the oldest tool rounds", FIFOOptions{Mode: Pair}, func(c Config, o FIFOOptions) (Condenser, error) {
+		if o.Mode != Pair && o.Mode != Result {
+			return nil, fmt.Errorf("condense: mode: %q, want %s or %s", o.Mode, Pair, Result)
+		}
+		return dropping{c, func(p *plan) error { return dropRounds(p, o) }}, nil
+	})
+	_ = Register(ToolClear, "blank the oldest tool results", ClearOptions{Placeholder: "[an earlier tool result was here]"}, func(c Config, o ClearOptions) (Condenser, error) {
+		return dropping{c, func(p *plan) error { return clearResults(p, o) }}, nil
+	})
+	_ = Register(Sliding, "keep system messages, task and the newest messages", struct{}{}, func(c Config, _ struct{}) (Condenser, error) {
+		return dropping{c, dropMiddle}, nil
+	})
+	_ = Register(DiscardAll, "restart from system messages and task", struct{}{}, func(c Config, _ struct{}) (Condenser, error) {
+		return dropping{c, discardAll}, nil
+	}, Afresh)
+)
 
 // dropRounds is rule ToolFIFO: it drops the oldest tool rounds.
-func dropRounds(p *plan) error {
-	if p.Mode == Result {
+func dropRounds(p *plan, o FIFOOptions) error {
+	if o.Mode == Result {
 		p.dropCalls()
 	}
 	for k := p.KeepFirst; k < len(p.rounds)-p.KeepLast && !p.done(); k++ {
@@ -26,27 +71,27 @@ func (p *plan) dropCalls() {
 }
 
 // clearResults is rule ToolClear: every message stays, the oldest results are
-// blanked, and the arguments of their calls if ClearToolInputs is set.
-func clearResults(p *plan) error {
+// blanked, and the arguments of their calls if ToolInputs is set.
+func clearResults(p *plan, o ClearOptions) error {
 	for k := p.KeepFirst; k < len(p.rounds)-p.KeepLast && !p.done(); k++ {
 		r := p.rounds[k]
 		for i := r.first; i <= r.last && !r.fixed; i++ {
 			item := &p.w.Items[i]
-			call := p.ClearToolInputs && item.Role == chat.Assistant && item.Calls > 0
+			call := o.ToolInputs && item.Role == chat.Assistant && item.Calls > 0
 			if item.Round != p.w.Items[r.first].Round || !item.result() && !call {
 				continue
 			}
 			if item.Replaced != nil && item.Replaced.Kind == Blank {
 				continue
 			}
-			ids, err := p.w.Text.Blank(item.Index, p.Placeholder)
+			ids, err := p.w.Text.Blank(item.Index, o.Placeholder)
 			if err != nil {
 				return err
 			}
 			if len(ids) >= item.Tokens {
 				continue
 			}
-			text := p.Placeholder
+			text := o.Placeholder
 			if call {
 				text = "{}"
 			}

@@ -129,7 +129,7 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := trajectory.NewRecorder("t", "g", codec, condenser, 0)
+	r := trajectory.NewRecorder("t", "g", codec, condenser)
 	p := played{messages: messages}
 	for _, m := range messages {
 		if m.Role != chat.Assistant {
@@ -138,11 +138,10 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 			}
 			continue
 		}
-		ids, err := codec.Encode(m)
+		sampled, err := chat.Reply(codec, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sampled := ids[len(codec.GenerationPrefix()) : len(ids)-1] // without the newline
 		for summary := true; summary; {
 			prompt, err := r.Prompt(len(sampled))
 			if err != nil {
@@ -153,8 +152,8 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 				p.Trajectory, p.err = r.Close(status), err
 				return p
 			}
-			var tokens int
-			tokens, summary = r.Summarizing()
+			ask := r.Asked()
+			summary = ask != nil
 			before := len(r.Trajectory().Segments)
 			again, err := r.Prompt(len(sampled))
 			if err != nil || !slices.Equal(again, prompt) || len(r.Trajectory().Segments) != before {
@@ -163,8 +162,8 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 			}
 			reply := sampled
 			if summary {
-				reply = fakeSummary(codec, prompt, tokens)
-				_, err = r.Reply(reply, nil, 0)
+				reply = fakeSummary(codec, prompt, ask.Tokens)
+				_, err = r.Reply(reply, nil, trajectory.Versions{})
 			} else {
 				err = r.ReplyMessage(m, sampled)
 			}
@@ -251,7 +250,7 @@ func (p played) verifyPrompts(c condense.Config, rows []trajectory.Row) error {
 			return fmt.Errorf("segment %d: a record read back gives another prompt", k)
 		}
 		ids := slices.Concat(row.Prompt, row.Response)
-		trained := record.Kind == "" || c.TrainSummary
+		trained := record.Kind == "" || option(c, "train_summary") == true
 		for i := 0; i < len(row.Response); {
 			at := len(row.Prompt) + i
 			if turn == len(p.replies) {
@@ -285,7 +284,7 @@ func (p played) verifyRecord(c condense.Config, r condense.Record) error {
 	for i, replaced := range r.Replacements() {
 		m := p.Entries[i].Message
 		result := m.Role == chat.ToolRole || m.Observation
-		clear := c.Rule == condense.ToolClear && (result || c.ClearToolInputs && len(m.ToolCalls) > 0)
+		clear := c.Rule == condense.ToolClear && (result || option(c, "clear_tool_inputs") == true && len(m.ToolCalls) > 0)
 		if cut := replaced.Kind == condense.Cut; cut && !(c.CutOversize && result) || !cut && !clear {
 			return fmt.Errorf("message %d, %s, is replaced: %+v", i, m.Role, replaced)
 		}
@@ -302,7 +301,7 @@ func (p played) verifyRecord(c condense.Config, r condense.Record) error {
 			}
 		case m.Role == chat.Assistant:
 			round, sibling, task = i, -1, false
-		case result && keep[i] != keep[round] && (c.Mode != condense.Result || !keep[i] || c.Rule != condense.ToolFIFO):
+		case result && keep[i] != keep[round] && (option(c, "mode") != condense.Result || !keep[i] || c.Rule != condense.ToolFIFO):
 			return fmt.Errorf("result %d kept: %v, its call %d kept: %v", i, keep[i], round, keep[round])
 		case result && sibling >= 0 && keep[i] != keep[sibling]:
 			return fmt.Errorf("results %d and %d of one call message: kept %v and %v", sibling, i, keep[sibling], keep[i])
@@ -331,4 +330,16 @@ func (p played) verifyHysteresis(c condense.Config) error {
 		}
 	}
 	return nil
+}
+
+// option is what a configuration says of one of the rules' own options.
+func option(c condense.Config, name string) any {
+	if value, set := c.Options[name]; set {
+		return value
+	}
+	rule, err := condense.Lookup(c.Rule)
+	if err != nil {
+		return nil
+	}
+	return rule.Options[name]
 }

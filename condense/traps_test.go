@@ -23,7 +23,7 @@ func cutting(high int) []condense.Config {
 		c := condense.DefaultFor(rule, high)
 		configs = append(configs, c)
 		if rule == condense.ToolFIFO {
-			c.Mode = condense.Result
+			c.Set("mode", condense.Result)
 			configs = append(configs, c)
 		}
 	}
@@ -35,7 +35,7 @@ func mustVerify(t *testing.T, text string, c condense.Config) played {
 	t.Helper()
 	p := play(t, talk(text), newCodec(t, triples{}), c)
 	if err := p.verify(c); err != nil {
-		t.Errorf("%s %s: %v", c.Rule, c.Mode, err)
+		t.Errorf("%s %s: %v", c.Rule, option(c, "mode"), err)
 	}
 	return p
 }
@@ -64,7 +64,7 @@ func TestTrapEveryTurnItsOwnSegment(t *testing.T) {
 			want *= 2
 		}
 		if p.err != nil || len(p.Segments) > want+want/2 {
-			t.Errorf("%s %s: %d segments for %d tokens and high-low %d, want about %d; %v", c.Rule, c.Mode, len(p.Segments), total, c.High-c.Low, want, p.err)
+			t.Errorf("%s %s: %d segments for %d tokens and high-low %d, want about %d; %v", c.Rule, option(c, "mode"), len(p.Segments), total, c.High-c.Low, want, p.err)
 		}
 		if len(p.Segments) < 4 {
 			t.Errorf("%s: only %d segments: the test shows nothing", c.Rule, len(p.Segments))
@@ -119,7 +119,7 @@ func TestTrapResultLargerThanWindow(t *testing.T) {
 		}
 		if len(cuts) == 0 || !strings.HasPrefix(cuts[0], "<|im_start|>user\n<tool_response>\nddd") ||
 			!strings.HasSuffix(cuts[0], "ddd\n</tool_response><|im_end|>\n") || !strings.Contains(cuts[0], "tokens cut]") {
-			t.Errorf("%s %s: cuts %q, want head, marker and tail of the result between its delimiters", c.Rule, c.Mode, cuts)
+			t.Errorf("%s %s: cuts %q, want head, marker and tail of the result between its delimiters", c.Rule, option(c, "mode"), cuts)
 		}
 	}
 }
@@ -134,7 +134,8 @@ func TestTrapParallelCallsSplit(t *testing.T) {
 	}
 	// A blanked batch is blanked as a whole.
 	c := condense.DefaultFor(condense.ToolClear, 540)
-	c.Low, c.Placeholder = 530, "[-]"
+	c.Low = 530
+	c.Set("placeholder", "[-]")
 	p := mustVerify(t, "s:30 u:30 a:30/3 t:300 t:300 t:300 a:30/1 t:300 a:9", c)
 	if r := p.Segments[len(p.Segments)-1].Record; len(r.Replace) != 1 || !slices.Equal(r.Replace[0].Indices, []int{3, 4, 5}) {
 		t.Errorf("blanked %+v, want messages 3, 4 and 5", r.Replace)
@@ -176,15 +177,17 @@ func TestTrapPendingCallDropped(t *testing.T) {
 			{Index: 4, Role: chat.ToolRole, Round: 3, Tokens: 5},
 			{Index: 5, Role: chat.User, Round: -1, Tokens: 5},
 		}, Text: blanks{}}
-		record, changed, err := condenser.Condense(w)
-		if keep := kept(record); err != nil || !changed || !keep[3] || !keep[4] {
-			t.Errorf("%s %s: kept %v, %v; want the waiting call 3 and what it has got", c.Rule, c.Mode, record.Keep, err)
+		d, err := condenser.Condense(w)
+		if keep := kept(d.Record); err != nil || !d.Changed || !keep[3] || !keep[4] {
+			t.Errorf("%s %s: kept %v, %v; want the waiting call 3 and what it has got", c.Rule, option(c, "mode"), d.Record.Keep, err)
 		}
 	}
 }
 
 // blanks renders every placeholder as one token.
 type blanks struct{ condense.Text }
+
+func (blanks) Message(chat.Message) ([]int32, error) { return []int32{0}, nil }
 
 func (blanks) Blank(int, string) ([]int32, error) { return []int32{7}, nil }
 
@@ -215,7 +218,8 @@ func TestTrapTaskDropped(t *testing.T) {
 func TestTrapEarlierMessagesRenderedAgain(t *testing.T) {
 	t.Parallel()
 	c := condense.DefaultFor(condense.Summary, 500)
-	c.KeepLast, c.SummaryTokens = 1, 20
+	c.KeepLast = 1
+	c.Set("summary_tokens", 20)
 	messages := talk("s:30 u:30 a:30/1 t:300 a:30/1 t:300 a:30/1 t:300 a:30/1 t:300 a:9")
 	for i := range messages {
 		if messages[i].Role == chat.Assistant {
@@ -228,7 +232,7 @@ func TestTrapEarlierMessagesRenderedAgain(t *testing.T) {
 	}
 	last := p.Segments[len(p.Segments)-1]
 	text := triples{}.Decode(mustPrompt(t, p, len(p.Segments)-1))
-	if n := strings.Count(text, strings.Repeat("r", 40)); n != 1 || !strings.Contains(text, c.SummaryNote) {
+	if n := strings.Count(text, strings.Repeat("r", 40)); n != 1 || !strings.Contains(text, option(c, "summary_note").(string)) {
 		t.Errorf("%s: reasoning of the round that stays appears %d times beside the summary:\n%s", last.Record.JSON(), n, text)
 	}
 }
@@ -248,20 +252,24 @@ func TestTrapReserveNotCounted(t *testing.T) {
 	t.Parallel()
 	codec := newCodec(t, token.Bytes{})
 	for _, c := range cutting(1000) {
-		condenser, err := condense.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, extra := range []int{0, 100} {
-			r := trajectory.NewRecorder("t", "g", codec, condenser, extra)
-			if err := r.Observe(talk("s:100 u:100 a:10/1 t:400")...); err != nil {
+		for _, tools := range [][]chat.Tool{nil, {{Name: "f", Parameters: []byte("{}")}}} {
+			c := c
+			if tools != nil {
+				c.High += 800 // the schemas and how to call them
+			}
+			condenser, err := condense.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := trajectory.NewRecorder("t", "g", codec, condenser)
+			if err := r.Start(talk("s:100 u:100 a:10/1 t:400"), tools); err != nil {
 				t.Fatal(err)
 			}
 			used := 0
 			for i := range r.Trajectory().Entries {
 				used += len(r.Trajectory().IDs(i))
 			}
-			reply := c.High - used - extra - len(codec.GenerationPrefix())
+			reply := c.High - used - len(codec.GenerationPrefix())
 			if _, err := r.Prompt(reply); err != nil || r.Trajectory().Segments[0].Record.Rule != condense.None {
 				t.Errorf("%s: a reply that just fits: %v, %s", c.Rule, err, r.Trajectory().Segments[0].Record.JSON())
 			}
@@ -277,7 +285,8 @@ func TestTrapReserveNotCounted(t *testing.T) {
 func TestTrapSummaryRequestTooLong(t *testing.T) {
 	t.Parallel()
 	c := condense.DefaultFor(condense.Summary, 600)
-	c.SummaryTokens, c.SummaryRequest = 60, "sum up"
+	c.Set("summary_tokens", 60)
+	c.Set("summary_request", "sum up")
 	p := mustVerify(t, "s:30 u:30 a:30/1 t:900 a:30/1 t:1200 a:30/1 t:90 a:9", c)
 	if p.err != nil {
 		t.Fatal(p.err)
@@ -286,7 +295,7 @@ func TestTrapSummaryRequestTooLong(t *testing.T) {
 	if keep := kept(asked); asked.Kind != condense.KindSummary || keep[2] || keep[3] || !keep[4] || !keep[5] || !keep[6] {
 		t.Errorf("asked over %s, want the first round dropped, the second and the request, 6, kept", asked.JSON())
 	}
-	if n := len(p.prompts[1]) + c.SummaryTokens; n > c.High {
+	if n := len(p.prompts[1]) + option(c, "summary_tokens").(int); n > c.High {
 		t.Errorf("the request takes %d tokens with its reply, high is %d", n, c.High)
 	}
 	if restart := p.Segments[2].Record; restart.Kind != "" || !slices.Equal(restart.Keep, []condense.Range{{Start: 0, End: 2}, {Start: 8, End: 9}}) {
@@ -300,7 +309,8 @@ func TestTrapUserMessageTakenForResult(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{condense.ToolFIFO, condense.ToolClear} {
 		c := condense.DefaultFor(rule, 600)
-		c.KeepLast, c.CutOversize, c.Placeholder = 0, true, "[-]"
+		c.KeepLast, c.CutOversize = 0, true
+		c.Set("placeholder", "[-]")
 		p := mustVerify(t, "s:30 u:30 a:30/2 t:300 u:300 t:300 a:30 u:300 a:30/1 t:900 u:30 a:9", c)
 		if p.err != nil || len(p.Segments) < 2 {
 			t.Errorf("%s: %d segments, %v", rule, len(p.Segments), p.err)
@@ -316,7 +326,8 @@ func TestTrapUserMessageTakenForResult(t *testing.T) {
 	}
 	// The message that a reply is due to stays under every rule.
 	for _, c := range cutting(260) {
-		c.KeepLast, c.SummaryTokens = 0, 8
+		c.KeepLast = 0
+		c.Set("summary_tokens", 8)
 		p := mustVerify(t, "s:30 u:30 a:60/1 t:330 a:90 u:150 a:9", c)
 		last := p.Segments[len(p.Segments)-1].Record
 		if keep := kept(last); p.err != nil || len(p.Segments) < 2 || !keep[5] {
@@ -363,17 +374,17 @@ func TestTrapKnobsOutOfRange(t *testing.T) {
 		{func(c *condense.Config) { c.KeepFirst = -1 }, "keep_first"},
 		{func(c *condense.Config) { c.ClearAtLeast = -1 }, "clear_at_least"},
 		{func(c *condense.Config) { c.MaxSegments = -1 }, "max_segments"},
-		{func(c *condense.Config) { c.Mode = "triple" }, "mode"},
-		{func(c *condense.Config) { c.Rule, c.SummaryTokens = condense.Summary, 0 }, "summary_tokens"},
-		{func(c *condense.Config) { c.Rule, c.SummaryRequest = condense.Summary, "" }, "summary_request"},
+		{func(c *condense.Config) { c.Set("mode", "triple") }, "mode"},
+		{func(c *condense.Config) { c.Rule = condense.Summary; c.Set("summary_tokens", -1) }, "summary_tokens"},
+		{func(c *condense.Config) { c.Rule = condense.Summary; c.Set("summary_request", "") }, "summary_request"},
 	} {
-		config := condense.Default(1000)
+		config := condense.DefaultFor(condense.ToolFIFO, 1000)
 		c.set(&config)
 		if _, err := condense.New(config); err == nil || !strings.HasPrefix(err.Error(), "condense: "+c.want+": ") {
 			t.Errorf("error %v, want one that names %s", err, c.want)
 		}
 	}
-	c := condense.Default(400)
+	c := condense.DefaultFor(condense.ToolFIFO, 400)
 	c.KeepLast = 100
 	if p := mustVerify(t, "s:30 u:30 a:30/1 t:600 a:30/1 t:600 a:9", c); p.Status != trajectory.ContextOverflow {
 		t.Errorf("keep_last 100 of 2 rounds: status %s, want context_overflow", p.Status)

@@ -50,14 +50,19 @@ func recutDialogue(t testing.TB, name string) (tr *Trajectory, reason error) {
 	rule, result := strings.CutSuffix(name, "-result")
 	rule, tight := strings.CutSuffix(rule, "-tight")
 	c := condense.DefaultFor(rule, 1100)
-	c.CutOversize, c.SummaryTokens, c.SummaryRequest, c.SummaryNote, c.Placeholder = true, 60, "Sum up.", "So far: ", "[gone]"
+	c.CutOversize = true
+	c.Set("summary_tokens", 60)
+	c.Set("summary_request", "Sum up.")
+	c.Set("summary_note", "So far: ")
+	c.Set("placeholder", "[gone]")
 	switch {
 	case result:
-		c.Mode = condense.Result
+		c.Set("mode", condense.Result)
 	case tight:
 		c.High, c.Low = 650, 400
 	case rule == condense.ToolClear:
-		c.High, c.Low, c.ClearToolInputs = 2000, 1300, true
+		c.High, c.Low = 2000, 1300
+		c.Set("clear_tool_inputs", true)
 	case rule == condense.None:
 		c.High = 4000
 	}
@@ -68,7 +73,7 @@ func recutDialogue(t testing.TB, name string) (tr *Trajectory, reason error) {
 	summarize := func(prompt []int32, n int) ([]int32, error) {
 		return token.Bytes{}.Encode(fmt.Sprintf("x is at %d.<|im_end|>", len(prompt)))
 	}
-	tr, reason, err = Recut(Recording{ID: name, Messages: dialogue(), Summarize: summarize}, codec, condenser)
+	tr, reason, err = Recut(Recording{ID: name, Messages: recorded(dialogue()), Summarize: summarize}, codec, condenser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,4 +107,13 @@ func TestDraw(t *testing.T) {
 			t.Errorf("%s\n got\n%s\nwant\n%s", name, b.String(), want)
 		}
 	}
+}
+
+// recorded are messages without ids of their own.
+func recorded(messages []chat.Message) []RecordedMessage {
+	out := make([]RecordedMessage, len(messages))
+	for i, m := range messages {
+		out[i].Message = m
+	}
+	return out
 }

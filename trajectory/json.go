@@ -24,6 +24,9 @@ type wireTrajectory struct {
 	GroupID      string        `json:"group_id"`
 	Status       Status        `json:"status"`
 	Score        *float64      `json:"score,omitempty"`
+	Success      *bool         `json:"success,omitempty"`
+	Error        string        `json:"error,omitempty"`
+	Next         []int32       `json:"next_ids,omitempty"`
 	Entries      []wireEntry   `json:"entries"`
 	Segments     []wireSegment `json:"segments"`
 }
@@ -35,8 +38,10 @@ type wireEntry struct {
 	Sampled       *[2]int   `json:"sampled,omitempty"`
 	LogProbs      []float32 `json:"log_probs,omitempty"`
 	PolicyVersion int64     `json:"policy_version,omitempty"`
-	Reward        float64   `json:"reward,omitempty"`
-	Summary       bool      `json:"summary,omitempty"`
+	// FirstVersion is stated where the weights changed while the policy sampled.
+	FirstVersion *int64  `json:"first_policy_version,omitempty"`
+	Reward       float64 `json:"reward,omitempty"`
+	Summary      bool    `json:"summary,omitempty"`
 }
 
 type wireSegment struct {
@@ -49,13 +54,19 @@ type wireSegment struct {
 
 // MarshalJSON writes the trajectory with its log and records on one line.
 func (t *Trajectory) MarshalJSON() ([]byte, error) {
-	w := wireTrajectory{Form: Form, Version: 1, TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status,
+	w := wireTrajectory{Form: Form, Version: 1, TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Error: t.Error, Next: t.Next,
 		Entries: make([]wireEntry, len(t.Entries)), Segments: make([]wireSegment, len(t.Segments))}
 	if t.HasScore {
 		w.Score = &t.Score
 	}
+	if t.HasSuccess {
+		w.Success = &t.Success
+	}
 	for i, e := range t.Entries {
-		w.Entries[i] = wireEntry{Message: e.Message, IDs: e.IDs, LogProbs: e.LogProbs, PolicyVersion: e.Version, Reward: e.Reward, Summary: e.Summary}
+		w.Entries[i] = wireEntry{Message: e.Message, IDs: e.IDs, LogProbs: e.LogProbs, PolicyVersion: e.Versions.Last, Reward: e.Reward, Summary: e.Summary}
+		if e.Versions.First != e.Versions.Last {
+			w.Entries[i].FirstVersion = &e.Versions.First
+		}
 		if w.Entries[i].IDs == nil {
 			w.Entries[i].IDs = []int32{}
 		}
@@ -80,13 +91,19 @@ func (t *Trajectory) UnmarshalJSON(data []byte) error {
 	if w.Form != Form || w.Version != 1 {
 		return fmt.Errorf("form: %q version %d, want %q version 1", chat.Excerpt(w.Form), w.Version, Form)
 	}
-	*t = Trajectory{ID: w.TrajectoryID, GroupID: w.GroupID, Status: w.Status}
+	*t = Trajectory{ID: w.TrajectoryID, GroupID: w.GroupID, Status: w.Status, Error: w.Error, Next: w.Next}
 	if w.Score != nil {
 		t.Score, t.HasScore = *w.Score, true
 	}
+	if w.Success != nil {
+		t.Success, t.HasSuccess = *w.Success, true
+	}
 	var log logger
 	for i, from := range w.Entries {
-		e := Entry{Message: from.Message, IDs: from.IDs, LogProbs: from.LogProbs, Version: from.PolicyVersion, Reward: from.Reward, Summary: from.Summary}
+		e := Entry{Message: from.Message, IDs: from.IDs, LogProbs: from.LogProbs, Versions: Versions{from.PolicyVersion, from.PolicyVersion}, Reward: from.Reward, Summary: from.Summary}
+		if from.FirstVersion != nil {
+			e.Versions.First = *from.FirstVersion
+		}
 		if from.Sampled != nil {
 			e.Start, e.End = from.Sampled[0], from.Sampled[1]
 			if e.Start < 0 || e.End <= e.Start || e.End > len(e.IDs) {

@@ -11,128 +11,125 @@ import (
 
 // Recorder writes a trajectory while the episode runs. One turn is
 //
-//	Observe(messages...)  what the environment shows, encoded once
-//	Prompt(n)             the ids to sample from; condenses if n more would not fit
-//	Reply(ids, ...)       what was sampled from them
+//	Start(messages, tools)  the opening, once; Observe(messages...) what comes later
+//	Prompt(n)               the ids to sample from; condenses if n more would not fit
+//	Reply(ids, ...)         what was sampled from them
 //
-// and Close ends the episode. Under rule summary, a Prompt may ask for a summary
-// instead of a turn: if Summarizing says so, the reply goes to Reply like any
-// other, is no action for the environment, and the next Prompt is the turn.
+// and Close ends it. A condenser may ask for a summary instead of a turn: if Asked
+// says so after Prompt, the reply goes to Reply like any other, is no action for the
+// environment, and the next Prompt is the turn.
 // A Recorder is used by one goroutine at a time.
 type Recorder struct {
-	codec     chat.Codec
+	renderer  chat.Renderer
 	condenser condense.Condenser
-	extra     int
 	t         *Trajectory
 	log       logger
 	window    []condense.Item // of the messages shown now
 	tokens    []int32         // their ids, and behind them the prefix of a prompt given out
 	size      int             // without that prefix
+	prefix    []int32         // that opens the next reply
 	awaiting  bool            // a prompt was given out and its reply has not come
-	summary   *summarizing    // under rule summary
+	ask       *condense.Ask   // what the last prompt asks for in place of a turn
 }
 
-// summarizing is the state of a recorder under rule summary.
-type summarizing struct {
-	config  condense.Config
-	request []int32 // the message that asks for a summary
-	now     bool    // the last prompt asked for one
+// NewRecorder starts a trajectory.
+func NewRecorder(id, group string, renderer chat.Renderer, condenser condense.Condenser) *Recorder {
+	return &Recorder{renderer: renderer, condenser: condenser, prefix: renderer.GenerationPrefix(), t: &Trajectory{ID: id, GroupID: group}}
 }
 
-// NewRecorder starts a trajectory. extra counts tokens that the server adds to
-// every prompt, such as tool schemas, when the codec does not write them.
-func NewRecorder(id, group string, codec chat.Codec, condenser condense.Condenser, extra int) *Recorder {
-	r := &Recorder{codec: codec, condenser: condenser, extra: extra, t: &Trajectory{ID: id, GroupID: group}}
-	if s, ok := condenser.(condense.Summarizing); ok {
-		r.summary = &summarizing{config: s.SummaryConfig()}
+// Start appends the opening of the conversation: what stands before the first reply,
+// and the tools that may be called.
+func (r *Recorder) Start(messages []chat.Message, tools []chat.Tool) error {
+	if r.t.Len() > 0 {
+		panic("trajectory: Start of a trajectory that has started")
 	}
-	return r
-}
-
-// Observe appends messages that the policy did not sample.
-func (r *Recorder) Observe(messages ...chat.Message) error {
-	for _, m := range messages {
-		ids, err := r.codec.Encode(m)
-		if err != nil {
-			return fmt.Errorf("message %d: %w", r.t.Len(), err)
-		}
-		r.append(Entry{Message: m, IDs: ids})
+	pieces, err := chat.StartPieces(r.renderer, messages, tools)
+	if err != nil {
+		return err
 	}
+	r.observe(messages, pieces)
 	return nil
+}
+
+// Observe appends messages that the policy did not sample. Those that come together,
+// such as parallel results, are given together.
+func (r *Recorder) Observe(messages ...chat.Message) error {
+	pieces, err := chat.ExtendPieces(r.renderer, messages)
+	if err != nil {
+		return fmt.Errorf("message %d and on: %w", r.t.Len(), err)
+	}
+	r.observe(messages, pieces)
+	return nil
+}
+
+func (r *Recorder) observe(messages []chat.Message, pieces [][]int32) {
+	for i, m := range messages {
+		r.append(Entry{Message: m, IDs: pieces[i]})
+	}
 }
 
 // Prompt returns the ids that the policy continues with at most reply tokens,
 // generation prefix included. If they would not fit, the window is condensed and
-// a new segment opened. StatusOf tells how an episode ends that has no window.
+// a new segment opened. StatusOf tells how a trajectory ends that has no window.
 // The ids must not be changed; they stay as they are.
 func (r *Recorder) Prompt(reply int) ([]int32, error) {
-	if _, ok := r.Summarizing(); ok && r.awaiting { // asked for again
+	if r.ask != nil && r.awaiting { // asked for again
 		return r.tokens[:len(r.tokens):len(r.tokens)], nil
 	}
-	prefix := r.codec.GenerationPrefix()
 	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: r.size,
-		Reserve: len(prefix) + r.extra + reply, Segments: len(r.t.Segments), Text: text{r.codec, r.t}}
+		Reserve: len(r.prefix) + reply, Reply: reply, Segments: len(r.t.Segments), Text: text{r.renderer, r.t}}
 	unanswered := r.unanswered()
 	if unanswered { // asked for again
 		w.Segments--
 	}
-	if r.summary != nil {
-		if err := r.encodeRequest(); err != nil {
-			return nil, err
-		}
-		w.SummaryReserve = len(r.summary.request) + len(prefix) + r.extra + r.summary.config.SummaryTokens
-	}
-	record, changed, err := r.condenser.Condense(w)
+	d, err := r.condenser.Condense(w)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("trajectory %s, message %d: %w", r.t.ID, r.t.Len(), err)
-	case changed:
+	case d.Changed:
 		if unanswered {
 			r.t.Segments = r.t.Segments[:len(r.t.Segments)-1]
 		}
-		if err := r.show(record); err != nil {
+		if err := r.show(d.Record); err != nil {
 			return nil, err
 		}
-		if record.Kind == condense.KindSummary {
-			record = r.requestSummary(record)
+		if r.ask = d.Ask; r.ask != nil {
+			if err := r.request(&d.Record); err != nil {
+				return nil, err
+			}
 		}
-		r.open(record)
+		r.open(d.Record)
 	case len(r.t.Segments) == 0:
 		r.open(condense.KeepAll(r.t.Len(), r.size))
 	}
 	if len(r.tokens) == r.size {
-		r.tokens = append(r.tokens, prefix...)
+		r.tokens = append(r.tokens, r.prefix...)
 	}
 	r.awaiting = true
 	return r.tokens[:len(r.tokens):len(r.tokens)], nil
 }
 
-// Summarizing reports whether the last prompt asks for a summary, and of how many
-// tokens at most.
-func (r *Recorder) Summarizing() (tokens int, ok bool) {
-	if r.summary == nil || !r.summary.now {
-		return 0, false
-	}
-	return r.summary.config.SummaryTokens, true
-}
+// Asked returns what the last prompt asks for in place of a turn, nil if nothing.
+func (r *Recorder) Asked() *condense.Ask { return r.ask }
 
 // Reply appends what the policy sampled from the last prompt and returns it as a
-// message. logProbs has one entry an id, or is nil if they are not known.
-func (r *Recorder) Reply(ids []int32, logProbs []float32, version int64) (chat.Message, error) {
+// message. logProbs has one entry an id, or is nil if they are not known; versions
+// are the first and the last policy that sampled.
+func (r *Recorder) Reply(ids []int32, logProbs []float32, versions Versions) (chat.Message, error) {
 	if len(ids) == 0 {
 		return chat.Message{}, fmt.Errorf("trajectory %s, message %d: an empty reply", r.t.ID, r.t.Len())
 	}
-	m := r.codec.DecodeAssistant(ids)
-	return m, r.reply(m, ids, logProbs, version)
+	m := r.renderer.Parse(ids)
+	return m, r.reply(m, ids, r.renderer.GenerationSuffix(ids), logProbs, versions)
 }
 
-// ReplyMessage appends a recorded assistant message as the reply to the last
-// prompt; sampled are its ids without generation prefix and suffix.
+// ReplyMessage appends a message as the reply to the last prompt; sampled are its ids
+// without generation prefix and suffix.
 func (r *Recorder) ReplyMessage(m chat.Message, sampled []int32) error {
-	return r.reply(m, sampled, nil, 0)
+	return r.reply(m, sampled, r.renderer.GenerationSuffix(sampled), nil, Versions{})
 }
 
-func (r *Recorder) reply(m chat.Message, ids []int32, logProbs []float32, version int64) error {
+func (r *Recorder) reply(m chat.Message, ids, suffix []int32, logProbs []float32, versions Versions) error {
 	if !r.awaiting {
 		panic("trajectory: Reply without a Prompt before it")
 	}
@@ -140,12 +137,9 @@ func (r *Recorder) reply(m chat.Message, ids []int32, logProbs []float32, versio
 		return fmt.Errorf("trajectory %s, message %d: %d log-probs for %d sampled tokens", r.t.ID, r.t.Len(), len(logProbs), len(ids))
 	}
 	r.awaiting = false
-	prefix, suffix := r.codec.GenerationPrefix(), r.codec.GenerationSuffix(ids)
-	all := make([]int32, 0, len(prefix)+len(ids)+len(suffix))
-	all = append(append(append(all, prefix...), ids...), suffix...)
-	e := Entry{Message: m, IDs: all, Start: len(prefix), End: len(prefix) + len(ids), LogProbs: logProbs, Version: version}
-	if _, ok := r.Summarizing(); ok {
-		return r.noteSummary(e)
+	e := Entry{Message: m, IDs: slices.Concat(r.prefix, ids, suffix), Start: len(r.prefix), End: len(r.prefix) + len(ids), LogProbs: logProbs, Versions: versions}
+	if r.ask != nil {
+		return r.note(e)
 	}
 	r.append(e)
 	return nil
@@ -162,7 +156,7 @@ func (r *Recorder) Reward(reward float64) {
 	}
 }
 
-// Close ends the episode, numbers its segments and returns the trajectory. A
+// Close ends the trajectory, numbers its segments and returns the trajectory. A
 // segment that was opened but got no reply is dropped.
 func (r *Recorder) Close(status Status) *Trajectory {
 	t := r.t
@@ -184,7 +178,7 @@ func (r *Recorder) Close(status Status) *Trajectory {
 // Trajectory returns what has been written so far.
 func (r *Recorder) Trajectory() *Trajectory { return r.t }
 
-// StatusOf returns the status of an episode that an error of Prompt ends:
+// StatusOf returns the status of a trajectory that an error of Prompt ends:
 // truncated for rule none and for max_segments, context_overflow if nothing that
 // may go makes the window fit. ok is false for any other error.
 func StatusOf(err error) (status Status, ok bool) {
@@ -269,6 +263,6 @@ func (r *Recorder) open(record condense.Record) {
 	for _, e := range r.t.Entries[first:] {
 		record.Lengths = append(record.Lengths, len(e.IDs))
 	}
-	untrained := record.Kind == condense.KindSummary && !r.summary.config.TrainSummary
+	untrained := r.ask != nil && !r.ask.Trained
 	r.t.Segments = append(r.t.Segments, Segment{Record: record, Start: r.t.Len(), Untrained: untrained})
 }

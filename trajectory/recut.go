@@ -2,7 +2,6 @@ package trajectory
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
@@ -11,110 +10,130 @@ import (
 // Recording is a conversation that is over.
 type Recording struct {
 	ID, Group string
-	Messages  []chat.Message
-	// IDs are the token ids of the messages that were recorded with them; nil, or nil
-	// for a message: it is encoded. Recorded ids of an assistant message are what was
-	// sampled, and generation prefixes belong to the messages before it.
-	// LogProbs belong to the recorded ids of assistant messages.
-	IDs      [][]int32
-	LogProbs [][]float32
+	// Tools are the schemas of the tools that could be called.
+	Tools    []chat.Tool
+	Messages []RecordedMessage
 	// Reply is the number of tokens reserved for a reply, at least its own.
 	Reply int
-	// Extra is as in NewRecorder.
-	Extra int
-	// Summarize writes summaries under rule summary: it continues the ids of a window
-	// that ends with the request for one.
+	// Summarize writes the summaries that the condenser asks for: it continues the ids
+	// of a window that ends with the request for one.
 	Summarize func(prompt []int32, maxTokens int) ([]int32, error)
 }
 
-// Recut plays a recording again under a condenser: before each assistant message
-// the window must fit, and the message stands for the sampled reply.
+// RecordedMessage is one message of a recording.
+type RecordedMessage struct {
+	chat.Message
+	// IDs are the token ids that were recorded with the message, all of its delimiters
+	// included; nil: it is rendered.
+	IDs []int32
+	// Start and End bound the recorded ids that the policy sampled; both 0: all ids of
+	// an assistant message, whose generation prefix then belongs to the message before.
+	Start, End int
+	// LogProbs belong to the sampled ids, nil if they are not known.
+	LogProbs []float32
+	// NotSampled marks an assistant message that the policy did not write: it is shown
+	// and never trained.
+	NotSampled bool
+}
+
+// reply tells whether the message is one that the policy sampled.
+func (m *RecordedMessage) reply() bool {
+	return m.Role == chat.Assistant && !m.NotSampled && (m.IDs == nil || len(m.IDs) > 0)
+}
+
+// Recut plays a recording again under a condenser: before each reply the window must
+// fit, and the recorded message stands for what would be sampled.
 //
-// An episode that the condenser ends early comes back with the status of StatusOf,
+// A trajectory that the condenser ends early comes back with the status of StatusOf,
 // and reason tells why; err is any other failure.
-func Recut(o Recording, codec chat.Codec, condenser condense.Condenser) (t *Trajectory, reason, err error) {
-	if slices.ContainsFunc(o.IDs, func(ids []int32) bool { return ids != nil }) {
-		codec = verbatim{codec}
-	}
-	r := NewRecorder(o.ID, o.Group, codec, condenser, o.Extra)
-	for i, m := range o.Messages {
-		var ids []int32
-		var logProbs []float32
-		if i < len(o.IDs) {
-			ids = o.IDs[i]
-		}
-		if i < len(o.LogProbs) {
-			logProbs = o.LogProbs[i]
-		}
-		if err := r.retell(m, ids, logProbs, o); err != nil {
-			if status, ok := StatusOf(err); ok {
-				return r.Close(status), err, nil
+func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t *Trajectory, reason, err error) {
+	r := NewRecorder(o.ID, o.Group, renderer, condenser)
+	for at := 0; at < len(o.Messages); {
+		next := at + 1
+		if o.Messages[at].reply() {
+			err = r.retell(&o.Messages[at], &o)
+		} else {
+			for next < len(o.Messages) && !o.Messages[next].reply() {
+				next++
 			}
-			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", chat.Excerpt(o.ID), i, err)
+			err = r.tell(o.Messages[at:next], o.Tools)
 		}
+		if status, ok := StatusOf(err); ok {
+			return r.Close(status), err, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("trajectory %s, message %d: %w", chat.Excerpt(o.ID), at, err)
+		}
+		at = next
 	}
 	return r.Close(Finished), nil, nil
 }
 
-// retell appends one recorded message.
-func (r *Recorder) retell(m chat.Message, ids []int32, logProbs []float32, o Recording) error {
-	encoded := ids
-	if encoded == nil {
+// tell appends recorded messages that were not sampled, the tools' schemas with the
+// first of a conversation. What was recorded with ids is taken as it is.
+func (r *Recorder) tell(recorded []RecordedMessage, tools []chat.Tool) error {
+	messages := make([]chat.Message, len(recorded))
+	pieces := make([][]int32, len(recorded))
+	rendered := false
+	for i := range recorded {
+		messages[i], pieces[i] = recorded[i].Message, recorded[i].IDs
+		rendered = rendered || recorded[i].IDs == nil
+	}
+	if rendered {
+		var own [][]int32
 		var err error
-		if encoded, err = r.codec.Encode(m); err != nil {
-			return err
+		if r.t.Len() == 0 {
+			own, err = chat.StartPieces(r.renderer, messages, tools)
+		} else {
+			own, err = chat.ExtendPieces(r.renderer, messages)
 		}
-	}
-	if m.Role != chat.Assistant || len(encoded) == 0 {
-		r.append(Entry{Message: m, IDs: encoded})
-		return nil
-	}
-	if ids == nil {
-		var err error
-		if encoded, err = sampledIDs(r.codec, encoded); err != nil {
-			return err
-		}
-	}
-	for {
-		prompt, err := r.Prompt(max(o.Reply, len(encoded)))
 		if err != nil {
 			return err
 		}
-		tokens, summary := r.Summarizing()
-		if !summary {
-			return r.reply(m, encoded, logProbs, 0)
+		for i := range pieces {
+			if pieces[i] == nil {
+				pieces[i] = own[i]
+			}
+		}
+	}
+	r.observe(messages, pieces)
+	return nil
+}
+
+// retell appends one recorded reply.
+func (r *Recorder) retell(m *RecordedMessage, o *Recording) error {
+	prefix, sampled, suffix := r.renderer.GenerationPrefix(), m.IDs, []int32(nil)
+	switch {
+	case m.IDs == nil:
+		var err error
+		if sampled, err = chat.Reply(r.renderer, m.Message); err != nil {
+			return err
+		}
+		suffix = r.renderer.GenerationSuffix(sampled)
+	case m.End > m.Start:
+		prefix, sampled, suffix = m.IDs[:m.Start], m.IDs[m.Start:m.End], m.IDs[m.End:]
+	default:
+		prefix = nil
+	}
+	for {
+		r.prefix = prefix
+		prompt, err := r.Prompt(max(o.Reply, len(sampled)))
+		if err != nil {
+			return err
+		}
+		ask := r.Asked()
+		if ask == nil {
+			return r.reply(m.Message, sampled, suffix, m.LogProbs, Versions{})
 		}
 		if o.Summarize == nil {
-			return fmt.Errorf("rule summary needs somebody who writes summaries")
+			return fmt.Errorf("the condenser asks for summaries, and nobody is there to write them")
 		}
-		written, err := o.Summarize(prompt, tokens)
+		written, err := o.Summarize(prompt, ask.Tokens)
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}
-		if _, err := r.Reply(written[:min(len(written), tokens)], nil, 0); err != nil {
+		if _, err := r.Reply(written[:min(len(written), ask.Tokens)], nil, Versions{}); err != nil {
 			return err
 		}
 	}
 }
-
-// sampledIDs returns the part of an encoded assistant message that a policy would
-// have sampled: without the generation prefix and suffix.
-func sampledIDs(codec chat.Codec, ids []int32) ([]int32, error) {
-	prefix := codec.GenerationPrefix()
-	if len(ids) < len(prefix) || !slices.Equal(ids[:len(prefix)], prefix) {
-		return nil, fmt.Errorf("the codec writes an assistant message without its generation prefix")
-	}
-	ids = ids[len(prefix):]
-	for end := len(ids); end > 0; end-- {
-		if slices.Equal(codec.GenerationSuffix(ids[:end]), ids[end:]) {
-			return ids[:end], nil
-		}
-	}
-	return nil, fmt.Errorf("the codec writes an assistant message without its generation suffix")
-}
-
-// verbatim is a codec for messages whose recorded ids hold all delimiters.
-type verbatim struct{ chat.Codec }
-
-func (verbatim) GenerationPrefix() []int32        { return nil }
-func (verbatim) GenerationSuffix([]int32) []int32 { return nil }

@@ -128,7 +128,7 @@ func TestJSON(t *testing.T) {
 		tr, _ := recutDialogue(t, name)
 		all = append(all, tr)
 	}
-	sampled, _ := play(t, condense.Config{Rule: condense.ToolFIFO, High: 29, Low: 15, Mode: condense.Pair})
+	sampled, _ := play(t, condense.Config{Rule: condense.ToolFIFO, High: 29, Low: 15, Options: condense.Options{"mode": condense.Pair}})
 	all = append(all, sampled)
 	var b bytes.Buffer
 	if err := WriteAll(&b, all); err != nil {

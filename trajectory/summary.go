@@ -10,48 +10,35 @@ import (
 // A summary takes three messages of the log, all marked as Summary: the request
 // for it, what was written, and the user message that holds it from then on.
 
-// encodeRequest encodes the message that asks for a summary, once.
-func (r *Recorder) encodeRequest() error {
-	s := r.summary
-	if s.request != nil {
-		return nil
-	}
-	ids, err := r.codec.Encode(chat.Message{Role: chat.User, Content: s.config.SummaryRequest})
+// request appends the message that asks for a summary to the log, to the window and to
+// the record of both.
+func (r *Recorder) request(record *condense.Record) error {
+	m := chat.Message{Role: chat.User, Content: r.ask.Request}
+	ids, err := r.renderer.Extend(nil, []chat.Message{m})
 	if err != nil {
 		return fmt.Errorf("summary_request: %w", err)
 	}
-	s.request = ids
+	record.Append(len(ids))
+	r.append(Entry{Message: m, IDs: ids, Summary: true})
 	return nil
 }
 
-// requestSummary appends the request to the log and to the window that a record
-// shows, and returns the record of both.
-func (r *Recorder) requestSummary(record condense.Record) condense.Record {
-	s := r.summary
-	s.now = true
-	request := Entry{Message: chat.Message{Role: chat.User, Content: s.config.SummaryRequest}, IDs: s.request, Summary: true}
-	record.Append(len(request.IDs))
-	r.append(request)
-	return record
-}
-
-// noteSummary appends a summary that was sampled, and the message that holds it. A
-// summary that is no text (a call, control tokens) leaves the note empty: the policy
-// wrote nothing that could be gone on from.
-func (r *Recorder) noteSummary(e Entry) error {
-	s := r.summary
-	s.now = false
-	note := chat.Message{Role: chat.User, Content: s.config.SummaryNote + e.Message.Content}
-	ids, err := r.codec.Encode(note)
+// note appends a summary that was sampled, and the message that holds it. A summary
+// that is no text (a call, control tokens) leaves the note empty: the policy wrote
+// nothing that could be gone on from.
+func (r *Recorder) note(e Entry) error {
+	held := chat.Message{Role: chat.User, Content: r.ask.Note + e.Message.Content}
+	ids, err := r.renderer.Extend(nil, []chat.Message{held})
 	if err != nil {
-		note.Content = s.config.SummaryNote
-		ids, err = r.codec.Encode(note)
+		held.Content = r.ask.Note
+		ids, err = r.renderer.Extend(nil, []chat.Message{held})
 	}
 	if err != nil {
 		return fmt.Errorf("trajectory %s, message %d: summary: %w", r.t.ID, r.t.Len(), err)
 	}
+	r.ask = nil
 	e.Summary = true
 	r.append(e)
-	r.append(Entry{Message: note, IDs: ids, Summary: true})
+	r.append(Entry{Message: held, IDs: ids, Summary: true})
 	return nil
 }

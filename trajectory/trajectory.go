@@ -9,6 +9,10 @@ import (
 	"github.com/infinirl/infinirl/condense"
 )
 
+// Versions are those of the policy that sampled a reply: weights may change while it
+// is being sampled.
+type Versions struct{ First, Last int64 }
+
 // Entry is one message of the log with its token ids, encoded or sampled once.
 type Entry struct {
 	Message chat.Message
@@ -17,9 +21,9 @@ type Entry struct {
 	// Before them stands the generation prefix, after them the suffix.
 	Start, End int
 	LogProbs   []float32 // one a sampled id; nil if they are not known
-	Version    int64     // of the policy that sampled
+	Versions   Versions  // of the policy that sampled
 	Reward     float64   // that the message earned at once
-	Summary    bool      // written by or for rule summary
+	Summary    bool      // written by or for a condenser that asks for summaries
 	// Task marks the user messages before the first assistant message.
 	Task bool
 	// Round is the index of the call message of the entry's tool round, -1 if none.
@@ -43,7 +47,7 @@ type Segment struct {
 	Untrained bool
 }
 
-// Trajectory is one episode: the message log and its segments.
+// Trajectory is one episode as it was played: the message log and its segments.
 type Trajectory struct {
 	ID      string
 	GroupID string
@@ -51,8 +55,16 @@ type Trajectory struct {
 	// Segments are in order of time.
 	Segments []Segment
 	Status   Status
-	Score    float64 // outcome of the episode, if HasScore
+	Score    float64 // the outcome, if HasScore
 	HasScore bool
+	// Success tells whether the task was solved, if HasSuccess.
+	Success, HasSuccess bool
+	// Next is the prompt that a truncated trajectory would have gone on from: the state
+	// s_T whose value is the bootstrap. Nil if the window itself ended it.
+	Next []int32
+	// Error is why the status is failed, aborted or context_overflow, or why the
+	// condenser truncated the trajectory; "" for none.
+	Error string
 }
 
 // Len returns the number of messages of the log.
@@ -85,6 +97,11 @@ type Row struct {
 	Status       Status
 	Score        float64
 	HasScore     bool
+	Success      bool
+	HasSuccess   bool
+	Error        string
+	// Next is that of the trajectory, on its last segment.
+	Next []int32
 
 	Prompt   []int32
 	Response []int32
@@ -119,7 +136,10 @@ func (t *Trajectory) Rows() ([]Row, error) {
 // response returns the row of a segment but for its prompt.
 func (t *Trajectory) response(s *Segment, rewarded bool) Row {
 	row := Row{TrajectoryID: t.ID, GroupID: t.GroupID, InvIter: s.InvIter, Status: t.Status,
-		Score: t.Score, HasScore: t.HasScore, Condense: s.Record.JSON()}
+		Score: t.Score, HasScore: t.HasScore, Success: t.Success, HasSuccess: t.HasSuccess, Error: t.Error, Condense: s.Record.JSON()}
+	if s.InvIter == 0 {
+		row.Next = t.Next
+	}
 	entries := t.Entries[s.Start:s.End]
 	known, length := true, -entries[0].Start
 	for i := range entries {
@@ -160,10 +180,10 @@ func (t *Trajectory) response(s *Segment, rewarded bool) Row {
 		if rewarded {
 			row.Rewards[last-1] += float32(e.Reward)
 		}
-		if i == 0 || e.Version < row.OldestVersion {
-			row.OldestVersion = e.Version
+		if i == 0 || e.Versions.First < row.OldestVersion {
+			row.OldestVersion = e.Versions.First
 		}
-		row.NewestVersion = max(row.NewestVersion, e.Version)
+		row.NewestVersion = max(row.NewestVersion, e.Versions.Last)
 	}
 	row.Response, row.Mask = row.Response[:last], row.Mask[:last]
 	if known {

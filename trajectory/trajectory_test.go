@@ -38,7 +38,7 @@ func play(t testing.TB, c condense.Config) (*Trajectory, [][]int32) {
 		t.Fatal(err)
 	}
 	w := codec(t)
-	r := NewRecorder("t0", "g0", w, condenser, 0)
+	r := NewRecorder("t0", "g0", w, condenser)
 	if err := r.Observe(chat.Message{Role: chat.System, Content: "sys"}, chat.Message{Role: chat.User, Content: "user_q"}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +49,12 @@ func play(t testing.TB, c condense.Config) (*Trajectory, [][]int32) {
 			t.Fatal(err)
 		}
 		prompts = append(prompts, prompt)
-		reply, err := w.Encode(chat.Message{Role: chat.Assistant, Content: fmt.Sprintf("a%d", i)})
+		reply, err := chat.Reply(w, chat.Message{Role: chat.Assistant, Content: fmt.Sprintf("a%d", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		logProbs := []float32{-float32(i), -0.5}
-		if _, err := r.Reply(reply[1:], logProbs, int64(i)); err != nil {
+		if _, err := r.Reply(reply, logProbs, Versions{int64(i), int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 		r.Reward(float64(i))
@@ -98,7 +98,7 @@ func TestPicture(t *testing.T) {
 			"sys user_q a10 t10 | a11 t11 a12",
 		},
 	} {
-		c := condense.Config{Rule: condense.ToolFIFO, High: 29, Low: 15, KeepLast: 1, Mode: mode}
+		c := condense.Config{Rule: condense.ToolFIFO, High: 29, Low: 15, KeepLast: 1, Options: condense.Options{"mode": mode}}
 		if mode == condense.Result {
 			c.High = 27
 			c.Low = 12
@@ -129,7 +129,7 @@ func TestTrainedOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{condense.Pair, condense.Result} {
 		for high := 15; high < 60; high++ {
-			tr, prompts := play(t, condense.Config{Rule: condense.ToolFIFO, High: high, Low: high / 2, KeepLast: 1, Mode: mode})
+			tr, prompts := play(t, condense.Config{Rule: condense.ToolFIFO, High: high, Low: high / 2, KeepLast: 1, Options: condense.Options{"mode": mode}})
 			rows, err := tr.Rows()
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +178,7 @@ func TestEndings(t *testing.T) {
 		want   Status
 		text   string
 	}{
-		{condense.Config{Rule: condense.ToolFIFO, High: 7, Low: 7, Mode: condense.Pair}, ContextOverflow,
+		{condense.Config{Rule: condense.ToolFIFO, High: 7, Low: 7, Options: condense.Options{"mode": condense.Pair}}, ContextOverflow,
 			"trajectory t0, message 2: context overflow: 2 messages of 6 tokens that tool-fifo must keep and 3 reserved tokens exceed high 7"},
 		{condense.Config{Rule: condense.None, High: 8}, Truncated, "2 messages of 6 tokens that none must keep"},
 	} {
@@ -186,7 +186,7 @@ func TestEndings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := NewRecorder("t0", "", w, condenser, 0)
+		r := NewRecorder("t0", "", w, condenser)
 		if err := r.Observe(chat.Message{Role: chat.System, Content: "sys"}, chat.Message{Role: chat.User, Content: "user_q"}); err != nil {
 			t.Fatal(err)
 		}
