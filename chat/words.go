@@ -339,3 +339,6 @@ func (w *Words) isTool(id int32) bool {
 	_, known := w.tools[w.vocabulary.Word(id)]
 	return known
 }
+
+// Spell returns the words of ids, control words spelled out.
+func (w *Words) Spell(ids []int32) string { return w.vocabulary.Decode(ids) }

@@ -3,14 +3,19 @@ package env
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/infinirl/infinirl/chat"
 )
 
-// Task is one reproducible task of an environment.
+// Task is one task of an environment.
 type Task struct {
-	ID   string `json:"id"`
-	Seed uint64 `json:"seed"`
+	ID string
+	// Seed is what a generated task is made from.
+	Seed uint64
+	// Data is what a task of the user's own holds: a question with its answer, a
+	// repository with its tests. Only its environment reads it.
+	Data json.RawMessage
 }
 
 // Observation is what the environment shows after a reset or a step.
@@ -26,7 +31,10 @@ type Observation struct {
 	Success bool
 }
 
-// Environment is one episode. It is used by one goroutine at a time.
+// Environment is one episode, begun by Reset and ended by a step that is Done or by
+// Close. It is used by one goroutine at a time. What the policy did wrong is answered by
+// an observation; an error is the environment's own failure, and ends the episode as
+// failed.
 type Environment interface {
 	Reset(ctx context.Context, task Task) (Observation, error)
 	Step(ctx context.Context, action chat.Message) (Observation, error)
@@ -42,30 +50,16 @@ const (
 	Clone Split = "clone" // for the base model
 )
 
-// Actor is a scripted agent that sees only the window: the messages that are in
-// the prompt, and what it says next.
-type Actor interface {
-	Act(window []chat.Message) (chat.Message, error)
-}
-
-// Suite is a family of tasks with everything a run needs to know of it.
-type Suite interface {
+// Tasks is a family of tasks with the environment that they are done in. It belongs
+// to the user; the loop knows nothing of tokens here, and tasks nothing of models.
+// It is safe for concurrent use. envtest.Run is its conformance suite.
+type Tasks interface {
 	Name() string
-	// Codec is the word-level codec over the suite's closed vocabulary.
-	Codec() chat.Codec
-	// VocabularySize is the number of token ids of the codec.
-	VocabularySize() int
-	// Task returns task number i of a split; splits never share a seed.
+	// Len returns the number of tasks of a split; splits share no task.
+	Len(split Split) int
+	// Task returns task i of a split, 0 ≤ i < Len(split), the same every time.
 	Task(split Split, i int) Task
-	// New returns a fresh episode.
-	New() Environment
-	// Expert always succeeds, from the window alone.
-	Expert() Actor
-	// Demonstrator knows the format, chooses at random what cannot be known
-	// without learning, and errs; it is what base models are cloned from.
-	Demonstrator(seed uint64) Actor
-	// Drill returns one cloning exercise, easiest at level 0: ids and the mask of
-	// the ids to be learnt. Levels returns how many levels there are.
-	Drill(level int, seed uint64) (ids []int32, mask []bool)
-	Levels() int
+	// New returns a fresh episode. What is left to chance in it follows from seed, so
+	// that two episodes of one task can differ and a run can be repeated.
+	New(seed uint64) Environment
 }

@@ -31,9 +31,9 @@ func smallModel(b *testing.B, layers int) *Model {
 }
 
 // benchRows returns n rows of length tokens whose last targets tokens are wanted.
-func benchRows(n, length, targets, vocabulary int) []Row {
+func benchRows(n, length, targets, vocabulary int) []Sequence {
 	rng := rand.New(rand.NewPCG(1, 1))
-	rows := make([]Row, n)
+	rows := make([]Sequence, n)
 	for i := range rows {
 		rows[i].Tokens = randomTokens(rng, length, vocabulary)
 		for t := length - targets; t < length; t++ {
@@ -44,7 +44,7 @@ func benchRows(n, length, targets, vocabulary int) []Row {
 }
 
 // benchTrain measures forward, backward and optimizer step over rows.
-func benchTrain(b *testing.B, m *Model, rows []Row) {
+func benchTrain(b *testing.B, m *Model, rows []Sequence) {
 	optimizer, err := NewAdamW(m, AdamWConfig{MaxGradNorm: 1})
 	if err != nil {
 		b.Fatal(err)

@@ -32,12 +32,12 @@ func TestHuggingFace(t *testing.T) {
 	if err := json.Unmarshal(data, &expected); err != nil {
 		t.Fatal(err)
 	}
-	row := Row{Tokens: expected.Tokens}
+	row := Sequence{Tokens: expected.Tokens}
 	for i := range expected.LogProbs {
 		row.Targets = append(row.Targets, int32(i+1))
 	}
-	got := outputs([]Row{row})
-	if err := m.LogProbs(t.Context(), []Row{row}, 1, got, nil); err != nil {
+	got := outputs([]Sequence{row})
+	if err := m.LogProbs(t.Context(), []Sequence{row}, 1, got, nil); err != nil {
 		t.Fatal(err)
 	}
 	closeTo(t, "log-probs", got[0], expected.LogProbs, 2e-5)

@@ -71,7 +71,7 @@ func eachChunk(threads, n int, do func(from, to int)) {
 // accumulate adds to g the gradient of every row that has targets; do computes
 // that of one row into memory that is zero. Rows are worked on in parallel and
 // added in their order.
-func (m *Model) accumulate(ctx context.Context, rows []Row, g *Gradients, do func(ws *workspace, row int, grad *weights) error) error {
+func (m *Model) accumulate(ctx context.Context, rows []Sequence, g *Gradients, do func(ws *workspace, row int, grad *weights) error) error {
 	if !m.layout.equal(g.model.layout) {
 		return fmt.Errorf("lm: the gradients belong to a model of another shape")
 	}

@@ -69,8 +69,8 @@ func newTest(t testing.TB, c Config, critic bool, set string) *Model {
 }
 
 // randomRows returns n rows of up to most tokens with random targets.
-func randomRows(rng *rand.Rand, n, most, vocabulary int) []Row {
-	rows := make([]Row, n)
+func randomRows(rng *rand.Rand, n, most, vocabulary int) []Sequence {
+	rows := make([]Sequence, n)
 	for i := range rows {
 		row := &rows[i]
 		for range 2 + rng.IntN(most-1) {
@@ -85,7 +85,7 @@ func randomRows(rng *rand.Rand, n, most, vocabulary int) []Row {
 	return rows
 }
 
-func outputs(rows []Row) [][]float32 {
+func outputs(rows []Sequence) [][]float32 {
 	out := make([][]float32, len(rows))
 	for i := range out {
 		out[i] = make([]float32, len(rows[i].Targets))
@@ -155,7 +155,7 @@ func testGradients(t *testing.T, config Config, critic bool) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	// The first row spans several query blocks, the second ends before its last
 	// token, the third has a target behind every token.
-	rows := []Row{
+	rows := []Sequence{
 		{Tokens: randomTokens(rng, 2*queryBlock+9, config.VocabSize), Targets: []int32{1, 2, 40, 41, 70}},
 		{Tokens: randomTokens(rng, 12, config.VocabSize), Targets: []int32{5, 7}},
 		{Tokens: randomTokens(rng, 7, config.VocabSize), Targets: []int32{1, 2, 3, 4, 5, 6}},
@@ -251,7 +251,7 @@ func TestHeadBlocks(t *testing.T) {
 	config := Config{VocabSize: logitBlock/2 - 3, HiddenSize: 2, IntermediateSize: 4, NumHiddenLayers: 1, NumAttentionHeads: 1, InitializerRange: 0.5}
 	m := newTest(t, config, false, kernel.Available()[0])
 	rng := rand.New(rand.NewPCG(1, 1))
-	row := Row{Tokens: randomTokens(rng, 8, config.VocabSize), Targets: []int32{1, 3, 4, 6, 7}}
+	row := Sequence{Tokens: randomTokens(rng, 8, config.VocabSize), Targets: []int32{1, 3, 4, 6, 7}}
 	loss := func(_ int, logProb, _ []float32) ([]float32, []float32) {
 		dp, dh := make([]float32, len(logProb)), make([]float32, len(logProb))
 		for i := range dp {
@@ -260,11 +260,11 @@ func TestHeadBlocks(t *testing.T) {
 		return dp, dh
 	}
 	whole, parts := NewGradients(m), NewGradients(m)
-	if err := m.AccumulatePolicy(t.Context(), []Row{row}, 1, loss, whole); err != nil {
+	if err := m.AccumulatePolicy(t.Context(), []Sequence{row}, 1, loss, whole); err != nil {
 		t.Fatal(err)
 	}
 	for _, target := range row.Targets {
-		if err := m.AccumulatePolicy(t.Context(), []Row{{row.Tokens, []int32{target}}}, 1, loss, parts); err != nil {
+		if err := m.AccumulatePolicy(t.Context(), []Sequence{{row.Tokens, []int32{target}}}, 1, loss, parts); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -321,10 +321,10 @@ func TestErrors(t *testing.T) {
 	config := shapes()["llama"]
 	config.MaxPositionEmbeddings = 8
 	actor, critic := newTest(t, config, false, "go"), newTest(t, config, true, "go")
-	good := []Row{{Tokens: []int32{1, 2, 3}, Targets: []int32{1, 2}}}
+	good := []Sequence{{Tokens: []int32{1, 2, 3}, Targets: []int32{1, 2}}}
 	logProbs := outputs(good)
 	zero := func(int, []float32, []float32) ([]float32, []float32) { return nil, nil }
-	one := func(rows ...Row) error {
+	one := func(rows ...Sequence) error {
 		return actor.LogProbs(t.Context(), rows, 1, outputs(rows), nil)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -336,12 +336,12 @@ func TestErrors(t *testing.T) {
 		"temperature is NaN":            actor.LogProbs(t.Context(), good, float32(math.NaN()), logProbs, nil),
 		"logProbs for 0 rows":           actor.LogProbs(t.Context(), good, 1, nil, nil),
 		"entropies[0] has length 0":     actor.LogProbs(t.Context(), good, 1, logProbs, [][]float32{nil}),
-		"row 0: target 0 after 0":       one(Row{Tokens: []int32{1, 2}, Targets: []int32{0}}),
-		"row 0: target 1 after 1":       one(Row{Tokens: []int32{1, 2}, Targets: []int32{1, 1}}),
-		"row 0: target 2 after 0":       one(Row{Tokens: []int32{1, 2}, Targets: []int32{2}}),
-		"row 1: token 19 at position 1": one(good[0], Row{Tokens: []int32{0, 19}}),
-		"token -1 at position 0":        one(Row{Tokens: []int32{-1}}),
-		"9 tokens exceed max_position":  one(Row{Tokens: make([]int32, 9)}),
+		"row 0: target 0 after 0":       one(Sequence{Tokens: []int32{1, 2}, Targets: []int32{0}}),
+		"row 0: target 1 after 1":       one(Sequence{Tokens: []int32{1, 2}, Targets: []int32{1, 1}}),
+		"row 0: target 2 after 0":       one(Sequence{Tokens: []int32{1, 2}, Targets: []int32{2}}),
+		"row 1: token 19 at position 1": one(good[0], Sequence{Tokens: []int32{0, 19}}),
+		"token -1 at position 0":        one(Sequence{Tokens: []int32{-1}}),
+		"9 tokens exceed max_position":  one(Sequence{Tokens: make([]int32, 9)}),
 		"gradients belong to a model":   actor.AccumulatePolicy(t.Context(), good, 1, zero, NewGradients(critic)),
 		"row 0: loss gave 1":            actor.AccumulatePolicy(t.Context(), good, 1, func(int, []float32, []float32) ([]float32, []float32) { return []float32{1}, nil }, NewGradients(actor)),
 		"context canceled":              actor.AccumulatePolicy(cancelled, good, 1, zero, NewGradients(actor)),
@@ -350,7 +350,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("error %q, want one line with %q", err, want)
 		}
 	}
-	if err := one(Row{}, Row{Tokens: []int32{1}}); err != nil {
+	if err := one(Sequence{}, Sequence{Tokens: []int32{1}}); err != nil {
 		t.Errorf("rows without targets: %v", err)
 	}
 	for want, change := range map[string]func(c *Config){
@@ -425,7 +425,7 @@ func TestLearnsToCopy(t *testing.T) {
 	gradients := NewGradients(m)
 	var loss float64
 	for step := range steps {
-		rows := make([]Row, batch)
+		rows := make([]Sequence, batch)
 		for i := range rows {
 			tokens := randomTokens(rng, half, config.VocabSize)
 			rows[i].Tokens = append(tokens, tokens...)

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Row is one sequence and the tokens of it that matter.
-type Row struct {
+// Sequence is a row of tokens and the ones of them that matter.
+type Sequence struct {
 	Tokens []int32 // [T]
 	// Targets are indices t ≥ 1 into Tokens, ascending. An actor gives
 	// log π(token_t | tokens_<t), a critic V_t, the value of the state before
@@ -32,7 +32,7 @@ type ValueLoss func(row int, value []float32) (dValue []float32)
 // LogProbs computes the log-probs of the targets under softmax(logits/temperature)
 // and, if entropies is not nil, the entropy of that distribution at each target,
 // both in nats. logProbs[i] and entropies[i] have the length of rows[i].Targets.
-func (m *Model) LogProbs(ctx context.Context, rows []Row, temperature float32, logProbs, entropies [][]float32) error {
+func (m *Model) LogProbs(ctx context.Context, rows []Sequence, temperature float32, logProbs, entropies [][]float32) error {
 	scale, err := m.checkPolicy(rows, temperature)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (m *Model) LogProbs(ctx context.Context, rows []Row, temperature float32, l
 
 // Values computes the values at the targets; values[i] has the length of
 // rows[i].Targets.
-func (m *Model) Values(ctx context.Context, rows []Row, values [][]float32) error {
+func (m *Model) Values(ctx context.Context, rows []Sequence, values [][]float32) error {
 	if err := m.checkValue(rows); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (m *Model) Values(ctx context.Context, rows []Row, values [][]float32) erro
 // AccumulatePolicy adds to gradients those of the sum over rows of a loss that
 // is given by its gradients with respect to log-probs and entropies, see
 // [LogProbs] and [PolicyLoss]. On an error gradients are undefined.
-func (m *Model) AccumulatePolicy(ctx context.Context, rows []Row, temperature float32, loss PolicyLoss, gradients *Gradients) error {
+func (m *Model) AccumulatePolicy(ctx context.Context, rows []Sequence, temperature float32, loss PolicyLoss, gradients *Gradients) error {
 	scale, err := m.checkPolicy(rows, temperature)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (m *Model) AccumulatePolicy(ctx context.Context, rows []Row, temperature fl
 
 // AccumulateValue adds to gradients those of the sum over rows of a loss that is
 // given by its gradient with respect to each value.
-func (m *Model) AccumulateValue(ctx context.Context, rows []Row, loss ValueLoss, gradients *Gradients) error {
+func (m *Model) AccumulateValue(ctx context.Context, rows []Sequence, loss ValueLoss, gradients *Gradients) error {
 	if err := m.checkValue(rows); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (m *Model) AccumulateValue(ctx context.Context, rows []Row, loss ValueLoss,
 
 // forwardRow runs the trunk up to the last position that a target asks for and
 // returns the target tokens.
-func (ws *workspace) forwardRow(row Row, keep bool) []int32 {
+func (ws *workspace) forwardRow(row Sequence, keep bool) []int32 {
 	M := len(row.Targets)
 	R := int(row.Targets[M-1])
 	st := &ws.step
@@ -142,7 +142,7 @@ func (ws *workspace) forwardRow(row Row, keep bool) []int32 {
 }
 
 // eachRow calls do for every row that has targets, on one goroutine per thread.
-func (m *Model) eachRow(ctx context.Context, rows []Row, do func(ws *workspace, row int)) error {
+func (m *Model) eachRow(ctx context.Context, rows []Sequence, do func(ws *workspace, row int)) error {
 	rope := m.prepareForward(longest(rows))
 	work := withTargets(rows)
 	var next atomic.Int64
@@ -168,7 +168,7 @@ func (m *Model) eachRow(ctx context.Context, rows []Row, do func(ws *workspace, 
 }
 
 // withTargets lists the rows that have targets.
-func withTargets(rows []Row) []int {
+func withTargets(rows []Sequence) []int {
 	work := make([]int, 0, len(rows))
 	for i, row := range rows {
 		if len(row.Targets) > 0 {
@@ -178,7 +178,7 @@ func withTargets(rows []Row) []int {
 	return work
 }
 
-func longest(rows []Row) int {
+func longest(rows []Sequence) int {
 	n := 0
 	for _, row := range rows {
 		n = max(n, len(row.Tokens))
@@ -186,7 +186,7 @@ func longest(rows []Row) int {
 	return n
 }
 
-func (m *Model) checkPolicy(rows []Row, temperature float32) (scale float32, err error) {
+func (m *Model) checkPolicy(rows []Sequence, temperature float32) (scale float32, err error) {
 	if m.layout.critic {
 		return 0, errors.New("lm: a critic has no log-probs")
 	}
@@ -201,14 +201,14 @@ func (m *Model) logitScale(temperature float32) float32 {
 	return float32(m.config.LogitScale / float64(temperature))
 }
 
-func (m *Model) checkValue(rows []Row) error {
+func (m *Model) checkValue(rows []Sequence) error {
 	if !m.layout.critic {
 		return errors.New("lm: an actor has no values")
 	}
 	return m.checkRows(rows)
 }
 
-func (m *Model) checkRows(rows []Row) error {
+func (m *Model) checkRows(rows []Sequence) error {
 	for i, row := range rows {
 		if err := m.checkTokens(row.Tokens); err != nil {
 			return fmt.Errorf("lm: row %d: %w", i, err)
@@ -236,7 +236,7 @@ func (m *Model) checkTokens(tokens []int32) error {
 	return nil
 }
 
-func checkOutput(name string, rows []Row, output [][]float32) error {
+func checkOutput(name string, rows []Sequence, output [][]float32) error {
 	if len(output) != len(rows) {
 		return fmt.Errorf("lm: %s for %d rows, want %d", name, len(output), len(rows))
 	}

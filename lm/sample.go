@@ -1,7 +1,6 @@
 package lm
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -11,7 +10,7 @@ import (
 
 // sample draws the next token of each sequence from its hidden state in
 // ws.hidden [M, D].
-func (ws *workspace) sample(sequences []*sequence) {
+func (ws *workspace) sample(sequences []*continuation) {
 	V, D := ws.m.config.VocabSize, ws.m.config.HiddenSize
 	block := ws.headBlock()
 	for from := 0; from < len(sequences); from += block {
@@ -24,9 +23,9 @@ func (ws *workspace) sample(sequences []*sequence) {
 }
 
 // extend draws a token from hidden·headᵀ [V] and tells whether it is the last.
-func (q *sequence) extend(ws *workspace, logits []float32) {
+func (q *continuation) extend(ws *workspace, logits []float32) {
 	r, c := &q.request, &q.completion
-	token, logProb, err := ws.draw(logits, r.Temperature, r.TopP, q.rng.Float64())
+	token, logProb, err := ws.draw(logits, r.Temperature, q.rng.Float64())
 	if err != nil {
 		q.err = err
 		return
@@ -49,18 +48,10 @@ func hasSuffix(tokens, suffix []int32) bool {
 // errLogits tells that the weights have diverged.
 var errLogits = errors.New("the model's logits are not finite; its weights have diverged")
 
-// candidate is a token with its probability, up to a common factor.
-type candidate struct {
-	token  int32
-	weight float32
-}
-
-// draw takes uniform u in [0, 1) to a token of softmax(logits·scale), cut to the
-// smallest set of most probable tokens that has probability topP (nucleus
-// sampling, Holtzman et al. 2019, arXiv:1904.09751), and its log-prob under that
-// distribution. At temperature 0 it is the most probable token, with its log-prob
-// at temperature 1. It overwrites logits.
-func (ws *workspace) draw(z []float32, temperature, topP, u float64) (token int32, logProb float32, err error) {
+// draw takes uniform u in [0, 1) to a token of softmax(logits·scale) and its log-prob.
+// At temperature 0 it is the most probable token, with its log-prob at temperature 1.
+// It overwrites logits.
+func (ws *workspace) draw(z []float32, temperature, u float64) (token int32, logProb float32, err error) {
 	greedy := temperature == 0
 	if greedy {
 		temperature = 1
@@ -69,7 +60,7 @@ func (ws *workspace) draw(z []float32, temperature, topP, u float64) (token int3
 		ws.k.Scale(scale, z)
 	}
 	e := grow(&ws.probs, len(z)) // exp(z − max z)
-	logSum, sum := ws.logSumExp(z, e)
+	logSum, _ := ws.logSumExp(z, e)
 	if math.IsNaN(float64(logSum)) || math.IsInf(float64(logSum), 0) {
 		return 0, 0, errLogits
 	}
@@ -82,25 +73,19 @@ func (ws *workspace) draw(z []float32, temperature, topP, u float64) (token int3
 		}
 		return int32(best), z[best] - logSum, nil
 	}
-	if topP > 0 && topP < 1 {
-		nucleus, mass := ws.nucleus(e, sum, topP)
-		at := pick(len(nucleus), func(i int) float32 { return nucleus[i].weight }, u*mass)
-		return nucleus[at].token, float32(math.Log(float64(nucleus[at].weight) / mass)), nil
-	}
 	var mass float64
 	for _, x := range e {
 		mass += float64(x)
 	}
-	at := pick(len(e), func(i int) float32 { return e[i] }, u*mass)
+	at := pick(e, u*mass)
 	return int32(at), z[at] - logSum, nil
 }
 
 // pick returns the first index at which the running sum of the weights exceeds
 // target, or else the last with a weight.
-func pick(n int, weight func(i int) float32, target float64) int {
+func pick(weights []float32, target float64) int {
 	last, sum := 0, 0.0
-	for i := range n {
-		w := weight(i)
+	for i, w := range weights {
 		if w == 0 {
 			continue
 		}
@@ -110,28 +95,4 @@ func pick(n int, weight func(i int) float32, target float64) int {
 		}
 	}
 	return last
-}
-
-// nucleus returns the most probable tokens whose weights reach topP·sum, and
-// their mass.
-func (ws *workspace) nucleus(weights []float32, sum float32, topP float64) (nucleus []candidate, mass float64) {
-	// Tokens below this bound together weigh less than (1−topP)·sum.
-	least := float32((1 - topP) / float64(len(weights)) * float64(sum))
-	nucleus = ws.candidates[:0]
-	for i, w := range weights {
-		if w >= least {
-			nucleus = append(nucleus, candidate{int32(i), w})
-		}
-	}
-	ws.candidates = nucleus
-	slices.SortFunc(nucleus, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.token, b.token))
-	})
-	for i, c := range nucleus {
-		mass += float64(c.weight)
-		if mass >= topP*float64(sum) {
-			return nucleus[:i+1], mass
-		}
-	}
-	return nucleus, mass
 }

@@ -18,7 +18,7 @@ type Options struct {
 	MaxBatch      int   // sequences in flight at once, rounded up to a multiple of Threads; 0: 256
 	PrefillTokens int   // prompt tokens that a thread takes into one step; 0: 512
 	CacheBytes    int64 // limit of the key-value caches, exceeded only by a sequence that runs alone; 0: 1 GiB
-	Version       int64 // the first PolicyVersion
+	Version       int64 // of the weights at the start
 }
 
 // Stats counts the work of a [Sampler].
@@ -48,10 +48,10 @@ type Sampler struct {
 	workers sync.WaitGroup
 
 	mu      sync.Mutex
-	wake    sync.Cond   // pending, active, paused or closed has changed
-	pending []*sequence // not yet taken by a goroutine, in order of arrival
-	active  int         // taken
-	paused  int         // calls of Refresh
+	wake    sync.Cond       // pending, active, paused or closed has changed
+	pending []*continuation // not yet taken by a goroutine, in order of arrival
+	active  int             // taken
+	paused  int             // calls of Refresh
 	closed  bool
 	version int64
 	weights uint64 // the model's generation that the caches belong to
@@ -59,7 +59,11 @@ type Sampler struct {
 	stats   Stats
 }
 
-var _ policy.Sampler = (*Sampler)(nil)
+var (
+	_ policy.Sampler     = (*Sampler)(nil)
+	_ policy.Forgetter   = (*Sampler)(nil)
+	_ policy.WeightTaker = (*Sampler)(nil)
+)
 
 // ErrClosed is the error of requests to a sampler that is closed.
 var ErrClosed = errors.New("the sampler is closed")
@@ -108,41 +112,33 @@ func (s *Sampler) Close() error {
 	return nil
 }
 
-// Sample continues every request; see [policy.Sampler]. A continuation also ends,
-// for its length, where the model's max_position_embeddings does.
-func (s *Sampler) Sample(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {
-	sequences := make([]*sequence, len(requests))
-	for i, r := range requests {
-		if err := s.check(r); err != nil {
-			return nil, fmt.Errorf("lm: request %d: %w", i, err)
-		}
-		sequences[i] = &sequence{
-			ctx: ctx, request: r, tokens: slices.Clone(r.Prompt), done: make(chan struct{}),
-			rng: rand.New(rand.NewPCG(r.Seed, 0x73616d706c65)), // stream "sample"
-		}
+// Sample continues a prompt; see [policy.Sampler]. A continuation also ends, for its
+// length, where the model's max_position_embeddings does.
+func (s *Sampler) Sample(ctx context.Context, request policy.Request) (policy.Completion, error) {
+	if err := s.check(request); err != nil {
+		return policy.Completion{}, fmt.Errorf("lm: %w", err)
+	}
+	q := &continuation{
+		ctx: ctx, request: request, tokens: slices.Clone(request.Prompt), done: make(chan struct{}),
+		rng: rand.New(rand.NewPCG(request.Seed, 0x73616d706c65)), // stream "sample"
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("lm: %w", ErrClosed)
+		return policy.Completion{}, fmt.Errorf("lm: %w", ErrClosed)
 	}
-	s.pending = append(s.pending, sequences...)
+	s.pending = append(s.pending, q)
 	s.wake.Broadcast()
 	s.mu.Unlock()
-
-	completions := make([]policy.Completion, len(requests))
-	for i, q := range sequences {
-		select {
-		case <-q.done:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("lm: %w", context.Cause(ctx)) // the goroutine that holds q will drop it
-		}
-		if q.err != nil {
-			return nil, fmt.Errorf("lm: request %d: %w", i, q.err)
-		}
-		completions[i] = q.completion
+	select {
+	case <-q.done:
+	case <-ctx.Done():
+		return policy.Completion{}, fmt.Errorf("lm: %w", context.Cause(ctx)) // the goroutine that holds q will drop it
 	}
-	return completions, nil
+	if q.err != nil {
+		return policy.Completion{}, fmt.Errorf("lm: %w", q.err)
+	}
+	return q.completion, nil
 }
 
 func (s *Sampler) check(r policy.Request) error {
@@ -164,9 +160,6 @@ func (s *Sampler) check(r policy.Request) error {
 	if r.Temperature > 0 && !(float32(r.Temperature) > 0) {
 		return fmt.Errorf("Temperature %g is too small", r.Temperature)
 	}
-	if !(r.TopP >= 0 && r.TopP <= 1) {
-		return fmt.Errorf("TopP is %g, want 0…1", r.TopP)
-	}
 	for i, stop := range r.Stop {
 		if len(stop) == 0 {
 			return fmt.Errorf("Stop[%d] is empty", i)
@@ -177,7 +170,7 @@ func (s *Sampler) check(r policy.Request) error {
 
 // Refresh changes the weights between requests: it holds new requests back, waits
 // for those in flight, calls update (nil: the weights have changed already),
-// drops what the caches hold and continues with the new PolicyVersion. If
+// drops what the caches hold and continues with the new version. If
 // update fails, the version stays. It must not call the sampler.
 func (s *Sampler) Refresh(ctx context.Context, version int64, update func() error) error {
 	stop := context.AfterFunc(ctx, func() {
@@ -209,6 +202,15 @@ func (s *Sampler) Refresh(ctx context.Context, version int64, update func() erro
 	return nil
 }
 
+// TakeWeights tells that the model, whose memory the learner shares, has new weights;
+// see [policy.WeightTaker].
+func (s *Sampler) TakeWeights(ctx context.Context, weights policy.Weights) error {
+	if weights.Location != "" {
+		return fmt.Errorf("lm: weights at %s: want those of the learner that shares this model", weights.Location)
+	}
+	return s.Refresh(ctx, weights.Version, nil)
+}
+
 // Forget tells that a session has ended. Its cache may serve others that begin
 // alike until its memory is needed.
 func (s *Sampler) Forget(sessionID string) {
@@ -226,8 +228,8 @@ func (s *Sampler) Stats() Stats {
 	return stats
 }
 
-// sequence is a request in flight.
-type sequence struct {
+// continuation is a request in flight.
+type continuation struct {
 	ctx     context.Context
 	request policy.Request
 	tokens  []int32  // prompt and continuation
@@ -243,7 +245,7 @@ type sequence struct {
 func (s *Sampler) work() {
 	ws := s.model.takeWorkspace(ropeTable{})
 	defer s.model.giveWorkspace(ws)
-	var held []*sequence
+	var held []*continuation
 	var counts Stats
 	for {
 		var open bool
@@ -258,10 +260,10 @@ func (s *Sampler) work() {
 // gives back those that are finished and adds a fair share of the pending ones,
 // waiting for one if it holds none. It is false when the sampler is closed.
 // counts are those of the last step.
-func (s *Sampler) turn(held []*sequence, counts Stats) ([]*sequence, bool) {
+func (s *Sampler) turn(held []*continuation, counts Stats) ([]*continuation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held = slices.DeleteFunc(held, func(q *sequence) bool {
+	held = slices.DeleteFunc(held, func(q *continuation) bool {
 		finished := q.finished()
 		if finished {
 			s.release(q)
@@ -296,7 +298,7 @@ func (s *Sampler) turn(held []*sequence, counts Stats) ([]*sequence, bool) {
 
 // take moves pending sequences to held, so many that every goroutine gets as
 // many of those in flight. The caller holds the lock.
-func (s *Sampler) take(held []*sequence) []*sequence {
+func (s *Sampler) take(held []*continuation) []*continuation {
 	if generation := s.model.generation.Load(); s.active == 0 && s.weights != generation {
 		s.weights = generation
 		s.pool.invalidate()
@@ -324,19 +326,19 @@ func (s *Sampler) take(held []*sequence) []*sequence {
 }
 
 // release hands q and its cache back. The caller holds the lock.
-func (s *Sampler) release(q *sequence) {
-	q.completion.PolicyVersion = s.version
+func (s *Sampler) release(q *continuation) {
+	q.completion.FirstVersion, q.completion.LastVersion = s.version, s.version
 	s.pool.release(q.session)
 	s.active--
 	s.wake.Broadcast()
 	close(q.done)
 }
 
-func (q *sequence) finished() bool { return q.err != nil || q.completion.FinishReason != "" }
+func (q *continuation) finished() bool { return q.err != nil || q.completion.FinishReason != "" }
 
 // advance runs one step over the sequences: the next piece of a prompt or the
 // last sampled token of each, and samples one token where the prompt is done.
-func (s *Sampler) advance(ws *workspace, held []*sequence) (counts Stats) {
+func (s *Sampler) advance(ws *workspace, held []*continuation) (counts Stats) {
 	st, budget := &ws.step, s.options.PrefillTokens
 	st.tokens, st.positions, st.outputs, st.spans = st.own[:0], st.positions[:0], st.outputs[:0], st.spans[:0]
 	sampling := ws.sampling[:0] // the sequence of every output
@@ -383,7 +385,7 @@ func (s *Sampler) advance(ws *workspace, held []*sequence) (counts Stats) {
 }
 
 // extend makes room for n positions in the cache of q, and for some to come.
-func (s *Sampler) extend(q *sequence, n int) {
+func (s *Sampler) extend(q *continuation, n int) {
 	kv := &q.session.kv
 	if n <= kv.stride {
 		return

@@ -28,12 +28,11 @@ func newTestSampler(t testing.TB, m *Model, options Options) *Sampler {
 
 func sampleOne(t testing.TB, s *Sampler, r policy.Request) policy.Completion {
 	t.Helper()
-	completions, err := s.Sample(context.Background(), []policy.Request{r})
+	completion, err := s.Sample(context.Background(), r)
 	if err != nil {
 		t.Error(err)
-		return policy.Completion{}
 	}
-	return completions[0]
+	return completion
 }
 
 // exchange is a request and what came of it.
@@ -57,8 +56,8 @@ func episode(t testing.TB, s *Sampler, seed uint64, most int) (turns []exchange)
 		}
 		r := policy.Request{
 			SessionID: fmt.Sprint("episode ", seed), Prompt: slices.Clone(prompt), MaxTokens: 1 + rng.IntN(most/4),
-			Temperature: []float64{1, 0.7, 0, 1.6}[turn%4], TopP: []float64{1, 0.9, 0, 0.3, 0}[(int(seed)+turn)%5],
-			Seed: rng.Uint64(), Stop: [][]int32{{3, 4}, {5}},
+			Temperature: []float64{1, 0.7, 0, 1.6}[turn%4],
+			Seed:        rng.Uint64(), Stop: [][]int32{{3, 4}, {5}},
 		}
 		c := sampleOne(t, s, r)
 		turns = append(turns, exchange{r, c})
@@ -112,9 +111,6 @@ func TestSamplerDependsOnRequestOnly(t *testing.T) {
 		}
 		for _, turns := range want {
 			for _, x := range turns {
-				if x.TopP > 0 && x.TopP < 1 && x.Temperature > 0 {
-					continue
-				}
 				if got := learnerLogProbs(t, m, x); !slices.Equal(got, x.LogProbs) {
 					t.Errorf("the learner's log-probs %v, the sampler's %v", got, x.LogProbs)
 				}
@@ -126,16 +122,16 @@ func TestSamplerDependsOnRequestOnly(t *testing.T) {
 // learnerLogProbs scores what was sampled with Model.LogProbs.
 func learnerLogProbs(t testing.TB, m *Model, x exchange) []float32 {
 	t.Helper()
-	row := Row{Tokens: slices.Concat(x.Prompt, x.Tokens)}
+	row := Sequence{Tokens: slices.Concat(x.Prompt, x.Tokens)}
 	for i := range x.Tokens {
 		row.Targets = append(row.Targets, int32(len(x.Prompt)+i))
 	}
-	out := outputs([]Row{row})
+	out := outputs([]Sequence{row})
 	temperature := float32(x.Temperature)
 	if temperature == 0 {
 		temperature = 1
 	}
-	if err := m.LogProbs(t.Context(), []Row{row}, temperature, out, nil); err != nil {
+	if err := m.LogProbs(t.Context(), []Sequence{row}, temperature, out, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out[0]
@@ -177,7 +173,7 @@ func TestLongSequences(t *testing.T) {
 			}
 		}
 		if turn == 0 {
-			row := Row{Tokens: slices.Concat(x.Prompt, x.Tokens), Targets: []int32{850, 900, 999}}
+			row := Sequence{Tokens: slices.Concat(x.Prompt, x.Tokens), Targets: []int32{850, 900, 999}}
 			want, _ := newTwin(t, m).logProbs(row, 1)
 			closeTo(t, "log-probs", []float32{x.LogProbs[0], x.LogProbs[50], x.LogProbs[149]}, want, 5e-5)
 		}
@@ -271,7 +267,7 @@ func TestStopsAndLimits(t *testing.T) {
 	s := newTestSampler(t, m, Options{Threads: 1, Version: 41})
 	r := policy.Request{Prompt: []int32{1, 2, 3}, MaxTokens: 12, Temperature: 1, Seed: 3}
 	whole := sampleOne(t, s, r)
-	if len(whole.Tokens) != 12 || len(whole.LogProbs) != 12 || whole.FinishReason != policy.FinishLength || whole.PolicyVersion != 41 {
+	if len(whole.Tokens) != 12 || len(whole.LogProbs) != 12 || whole.FinishReason != policy.FinishLength || whole.FirstVersion != 41 || whole.LastVersion != 41 {
 		t.Fatalf("completion %+v", whole)
 	}
 	r.Stop = [][]int32{{whole.Tokens[0], 18, 18}, whole.Tokens[3:6]}
@@ -288,15 +284,11 @@ func TestStopsAndLimits(t *testing.T) {
 	if got := sampleOne(t, s, r); len(got.Tokens) != 21 || got.FinishReason != policy.FinishLength {
 		t.Errorf("%d tokens and %q at the end of the context, want 21", len(got.Tokens), got.FinishReason)
 	}
-	// Several requests in one call, equal but for the seed.
+	// Requests that are equal but for the seed.
 	other := r
 	other.Seed++
-	both, err := s.Sample(t.Context(), []policy.Request{r, other, r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(both[0].Tokens, both[2].Tokens) || slices.Equal(both[0].Tokens, both[1].Tokens) {
-		t.Errorf("tokens %v, %v, %v: want the first and last alike", both[0].Tokens, both[1].Tokens, both[2].Tokens)
+	if a, b, again := sampleOne(t, s, r), sampleOne(t, s, other), sampleOne(t, s, r); !slices.Equal(a.Tokens, again.Tokens) || slices.Equal(a.Tokens, b.Tokens) {
+		t.Errorf("tokens %v, %v, %v: want the first and last alike", a.Tokens, b.Tokens, again.Tokens)
 	}
 	for want, change := range map[string]func(r *policy.Request){
 		"the prompt is empty":       func(r *policy.Request) { r.Prompt = nil },
@@ -307,12 +299,11 @@ func TestStopsAndLimits(t *testing.T) {
 		"Temperature is -1":         func(r *policy.Request) { r.Temperature = -1 },
 		"Temperature is NaN":        func(r *policy.Request) { r.Temperature = math.NaN() },
 		"Temperature 1e-300 is too": func(r *policy.Request) { r.Temperature = 1e-300 },
-		"TopP is 1.5":               func(r *policy.Request) { r.TopP = 1.5 },
 		"Stop[1] is empty":          func(r *policy.Request) { r.Stop = [][]int32{{1}, {}} },
 	} {
 		bad := r
 		change(&bad)
-		if _, err := s.Sample(t.Context(), []policy.Request{r, bad}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "request 1") {
+		if _, err := s.Sample(t.Context(), bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -332,57 +323,30 @@ func TestDrawFollowsDistribution(t *testing.T) {
 		logits[i] = float32(3 * rng.NormFloat64())
 	}
 	for _, temperature := range []float64{0.5, 1, 2} {
-		for _, topP := range []float64{0, 0.2, 0.9, 1} {
-			for i, x := range logits {
-				exact[i] = float64(x) * config.LogitScale / temperature
+		for i, x := range logits {
+			exact[i] = float64(x) * config.LogitScale / temperature
+		}
+		p, _ := softmax(exact)
+		const draws = 20000
+		count := make([]float64, len(p))
+		for n := range draws {
+			token, logProb, err := ws.draw(slices.Clone(logits), temperature, (float64(n)+0.5)/draws)
+			if err != nil {
+				t.Fatal(err)
 			}
-			p, _ := softmax(exact)
-			if topP == 0.2 || topP == 0.9 {
-				order := make([]int, len(p))
-				for i := range order {
-					order[i] = i
-				}
-				slices.SortFunc(order, func(a, b int) int {
-					if p[a] > p[b] {
-						return -1
-					}
-					return 1
-				})
-				mass := 0.0
-				kept := map[int]bool{}
-				for _, i := range order {
-					if mass < topP {
-						kept[i] = true
-						mass += p[i]
-					}
-				}
-				for i := range p {
-					if p[i] /= mass; !kept[i] {
-						p[i] = 0
-					}
-				}
+			count[token]++
+			if want := math.Log(p[token]); !(math.Abs(float64(logProb)-want) < 1e-5) {
+				t.Fatalf("temperature %g: log-prob %g of token %d, want %g", temperature, logProb, token, want)
 			}
-			const draws = 20000
-			count := make([]float64, len(p))
-			for n := range draws {
-				token, logProb, err := ws.draw(slices.Clone(logits), temperature, topP, (float64(n)+0.5)/draws)
-				if err != nil {
-					t.Fatal(err)
-				}
-				count[token]++
-				if want := math.Log(p[token]); !(math.Abs(float64(logProb)-want) < 1e-5) {
-					t.Fatalf("temperature %g, top-p %g: log-prob %g of token %d, want %g", temperature, topP, logProb, token, want)
-				}
-			}
-			for i := range p {
-				if math.Abs(count[i]/draws-p[i]) > 1.5/draws {
-					t.Errorf("temperature %g, top-p %g: token %d has share %g, want %g", temperature, topP, i, count[i]/draws, p[i])
-				}
+		}
+		for i := range p {
+			if math.Abs(count[i]/draws-p[i]) > 1.5/draws {
+				t.Errorf("temperature %g: token %d has share %g, want %g", temperature, i, count[i]/draws, p[i])
 			}
 		}
 	}
 	logits[2] = float32(math.NaN())
-	if _, _, err := ws.draw(logits, 1, 1, 0.5); !errors.Is(err, errLogits) {
+	if _, _, err := ws.draw(logits, 1, 0.5); !errors.Is(err, errLogits) {
 		t.Errorf("error %v for logits with NaN", err)
 	}
 }
@@ -398,8 +362,19 @@ func TestCancelAndClose(t *testing.T) {
 	enough := errors.New("enough")
 	failed := make(chan error)
 	go func() {
-		_, err := s.Sample(ctx, []policy.Request{endless, endless, endless, endless, endless})
-		failed <- err
+		var group sync.WaitGroup
+		errs := make([]error, 5)
+		for i := range errs {
+			group.Go(func() { _, errs[i] = s.Sample(ctx, endless) })
+		}
+		group.Wait()
+		for _, err := range errs {
+			if !errors.Is(err, enough) {
+				failed <- fmt.Errorf("one of five: %w", err)
+				return
+			}
+		}
+		failed <- errs[0]
 	}()
 	short := policy.Request{Prompt: []int32{2}, MaxTokens: 3}
 	awaitFlight(s)
@@ -410,11 +385,11 @@ func TestCancelAndClose(t *testing.T) {
 	if c := sampleOne(t, s, short); len(c.Tokens) != 3 {
 		t.Errorf("completion %+v after another request was cancelled", c)
 	}
-	if _, err := s.Sample(ctx, []policy.Request{short}); !errors.Is(err, enough) {
+	if _, err := s.Sample(ctx, short); !errors.Is(err, enough) {
 		t.Errorf("error %v under a cancelled context", err)
 	}
 	go func() {
-		_, err := s.Sample(context.Background(), []policy.Request{endless})
+		_, err := s.Sample(context.Background(), endless)
 		failed <- err
 	}()
 	waiting, stop := context.WithCancelCause(t.Context())
@@ -427,7 +402,7 @@ func TestCancelAndClose(t *testing.T) {
 	if err := <-failed; !errors.Is(err, ErrClosed) {
 		t.Errorf("error %v, want %v", err, ErrClosed)
 	}
-	if _, err := s.Sample(t.Context(), []policy.Request{short}); !errors.Is(err, ErrClosed) {
+	if _, err := s.Sample(t.Context(), short); !errors.Is(err, ErrClosed) {
 		t.Errorf("error %v, want %v", err, ErrClosed)
 	}
 }
@@ -470,9 +445,9 @@ func TestRefresh(t *testing.T) {
 			r.SessionID = fmt.Sprint(i % 3)
 			for {
 				c := sampleOne(t, s, r)
-				want := wanted[c.PolicyVersion]
+				want := wanted[c.LastVersion]
 				if !slices.Equal(c.Tokens, want.Tokens) || !slices.Equal(c.LogProbs, want.LogProbs) {
-					t.Errorf("version %d: got %+v, want %+v", c.PolicyVersion, c, want)
+					t.Errorf("version %d: got %+v, want %+v", c.LastVersion, c, want)
 				}
 				select {
 				case <-stop:
@@ -486,8 +461,8 @@ func TestRefresh(t *testing.T) {
 		if err := s.Refresh(t.Context(), int64(v), func() error { return m.CopyFrom(models[v]) }); err != nil {
 			t.Error(err)
 		}
-		if c := sampleOne(t, s, r); c.PolicyVersion != int64(v) {
-			t.Errorf("version %d, want %d", c.PolicyVersion, v)
+		if c := sampleOne(t, s, r); c.LastVersion != int64(v) {
+			t.Errorf("version %d, want %d", c.LastVersion, v)
 		}
 	}
 	close(stop)
@@ -496,8 +471,8 @@ func TestRefresh(t *testing.T) {
 	if err := s.Refresh(t.Context(), 99, func() error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
-	if c := sampleOne(t, s, r); c.PolicyVersion != 3 {
-		t.Errorf("version %d after a refresh that failed, want 3", c.PolicyVersion)
+	if c := sampleOne(t, s, r); c.LastVersion != 3 {
+		t.Errorf("version %d after a refresh that failed, want 3", c.LastVersion)
 	}
 	// A step that nobody announced is noticed once nothing is in flight.
 	if err := m.CopyFrom(models[1]); err != nil {

@@ -150,7 +150,7 @@ func (tw *twin) hidden(tokens []int32) [][]float64 {
 }
 
 // logProbs returns log-probs and entropies of a row's targets.
-func (tw *twin) logProbs(row Row, temperature float64) (logProbs, entropies []float64) {
+func (tw *twin) logProbs(row Sequence, temperature float64) (logProbs, entropies []float64) {
 	hidden := tw.hidden(row.Tokens)
 	head := "lm_head"
 	if tw.TieWordEmbeddings {
@@ -172,7 +172,7 @@ func (tw *twin) logProbs(row Row, temperature float64) (logProbs, entropies []fl
 	return logProbs, entropies
 }
 
-func (tw *twin) values(row Row) (values []float64) {
+func (tw *twin) values(row Sequence) (values []float64) {
 	hidden := tw.hidden(row.Tokens)
 	for _, t := range row.Targets {
 		values = append(values, tw.linear("score", hidden[t-1])[0])

@@ -30,8 +30,7 @@ type workspace struct {
 	gradient backwardBuffers
 
 	// Of sampling.
-	sampling   []*sequence // whose next token the step's outputs give
-	candidates []candidate
+	sampling []*continuation // whose next token the step's outputs give
 }
 
 // activations of one layer, kept for the backward pass.

@@ -1,386 +1,239 @@
-// Package envtest checks what every suite of tasks promises.
+// Package envtest is the conformance suite of env.Tasks and their environments.
 package envtest
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
+	"math"
 	"reflect"
-	"slices"
+	"sync"
 	"testing"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/env"
 )
 
-// Episode is a played episode.
-type Episode struct {
-	Log     []chat.Message
-	Calls   int
-	Return  float64
-	Success bool
+// laws are what every family of tasks promises, by name.
+var laws = []struct {
+	name string
+	hold func(env.Tasks) error
+}{
+	{"splits", splits},
+	{"openings", openings},
+	{"cancellation", cancellation},
+	{"misuse", misuse},
+	{"actions", actions},
+	{"concurrency", concurrency},
 }
 
-// Play plays a task with an actor that sees only what window leaves of the log.
-func Play(suite env.Suite, task env.Task, actor env.Actor, window func([]chat.Message) []chat.Message) (Episode, error) {
-	ctx := context.Background()
-	e := suite.New()
-	defer e.Close()
-	o, err := e.Reset(ctx, task)
-	if err != nil {
-		return Episode{}, err
+// Run checks tasks law by law.
+func Run(t *testing.T, tasks env.Tasks) {
+	for _, law := range laws {
+		t.Run(law.name, func(t *testing.T) {
+			t.Parallel()
+			if err := law.hold(tasks); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	played := Episode{Log: slices.Clone(o.Messages)}
-	for !o.Done {
-		action, err := actor.Act(window(played.Log))
-		if err != nil {
-			return played, err
+}
+
+// Check returns what Run would report, joined.
+func Check(tasks env.Tasks) error {
+	var failed []error
+	for _, law := range laws {
+		if err := law.hold(tasks); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", law.name, err))
 		}
-		if o, err = e.Step(ctx, action); err != nil {
-			return played, err
-		}
-		played.Log = append(append(played.Log, action), o.Messages...)
-		played.Calls++
-		played.Return += o.Reward
-		played.Success = o.Success
 	}
-	return played, nil
+	return errors.Join(failed...)
 }
 
-// Uncut leaves the whole log.
-func Uncut(log []chat.Message) []chat.Message { return log }
+// most is how many tasks of a split are looked at.
+const most = 300
 
-// LastRound leaves the least that a condensed window shows: what stands before the
-// first assistant message, and the last assistant message with its results.
-func LastRound(log []chat.Message) []chat.Message {
-	isCall := func(m chat.Message) bool { return m.Role == chat.Assistant }
-	head := slices.IndexFunc(log, isCall)
-	if head < 0 {
-		return log
+func splits(tasks env.Tasks) error {
+	if tasks.Name() == "" || tasks.Len(env.Train) < 1 {
+		return fmt.Errorf("name %q, %d tasks to train on: want a name and at least one", tasks.Name(), tasks.Len(env.Train))
 	}
-	last := len(log) - 1
-	for !isCall(log[last]) {
-		last--
-	}
-	return append(slices.Clone(log[:head]), log[last:]...)
-}
-
-// Tokens returns the number of ids of messages.
-func Tokens(t *testing.T, codec chat.Codec, messages ...chat.Message) int {
-	t.Helper()
-	n := 0
-	for _, m := range messages {
-		ids, err := codec.Encode(m)
-		if err != nil {
-			t.Fatalf("%s message %q: %v", m.Role, m.Content, err)
-		}
-		n += len(ids)
-	}
-	return n
-}
-
-// Run checks a suite: the contracts of Reset, Step and Close, determinism, disjoint
-// splits, that every message encodes and every call decodes to itself, that the
-// expert succeeds from the last round alone, that the demonstrator completes its
-// episodes, and that drills are well formed.
-func Run(t *testing.T, suite env.Suite) {
-	t.Run("splits", func(t *testing.T) { t.Parallel(); splits(t, suite) })
-	t.Run("reset", func(t *testing.T) { t.Parallel(); reset(t, suite) })
-	t.Run("cancellation", func(t *testing.T) { t.Parallel(); cancellation(t, suite) })
-	t.Run("misuse", func(t *testing.T) { t.Parallel(); misuse(t, suite) })
-	t.Run("malformed actions", func(t *testing.T) { t.Parallel(); malformed(t, suite) })
-	t.Run("expert", func(t *testing.T) { t.Parallel(); expert(t, suite) })
-	t.Run("demonstrator", func(t *testing.T) { t.Parallel(); demonstrator(t, suite) })
-	t.Run("random calls", func(t *testing.T) { t.Parallel(); randomCalls(t, suite) })
-	t.Run("drills", func(t *testing.T) { t.Parallel(); drills(t, suite) })
-}
-
-func splits(t *testing.T, suite env.Suite) {
-	seeds, ids := map[uint64]bool{}, map[string]bool{}
+	of := map[string]env.Split{}
 	for _, split := range []env.Split{env.Train, env.Eval, env.Clone} {
-		for i := range 300 {
-			task := suite.Task(split, i)
-			if task != suite.Task(split, i) {
-				t.Fatalf("task %d of %s is not the same twice", i, split)
+		for i := range min(most, tasks.Len(split)) {
+			task := tasks.Task(split, i)
+			if !reflect.DeepEqual(task, tasks.Task(split, i)) {
+				return fmt.Errorf("task %d of %s is not the same twice", i, split)
 			}
-			if seeds[task.Seed] || ids[task.ID] {
-				t.Fatalf("task %d of %s repeats a seed or an id: %+v", i, split, task)
+			if first, seen := of[task.ID]; seen || task.ID == "" {
+				return fmt.Errorf("task %d of %s has id %q, as one of %s has", i, split, task.ID, first)
 			}
-			seeds[task.Seed], ids[task.ID] = true, true
+			of[task.ID] = split
 		}
 	}
+	return nil
 }
 
-func reset(t *testing.T, suite env.Suite) {
+// openings checks that a reset shows what the task is, the same every time, also in
+// an environment that has played another task.
+func openings(tasks env.Tasks) error {
 	ctx := context.Background()
-	e := suite.New()
+	e := tasks.New(7)
 	defer e.Close()
-	first, err := e.Reset(ctx, suite.Task(env.Eval, 0))
+	task := tasks.Task(env.Train, 0)
+	first, err := e.Reset(ctx, task)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if len(first.Messages) != 2 || first.Messages[0].Role != chat.System || first.Messages[1].Role != chat.User {
-		t.Errorf("reset shows %+v, want a system and a user message", first.Messages)
+	if len(first.Messages) == 0 || first.Done || first.Reward != 0 || first.Success {
+		return fmt.Errorf("reset observes %+v: want messages, no reward and no end", first)
 	}
-	if len(first.Tools) == 0 || first.Done || first.Reward != 0 {
-		t.Errorf("reset observes %+v, want tools, no reward and no end", first)
+	for _, m := range first.Messages {
+		if m.Role != chat.System && m.Role != chat.User {
+			return fmt.Errorf("reset shows a message of role %q: want system and user", m.Role)
+		}
 	}
-	if _, err := e.Reset(ctx, suite.Task(env.Eval, 1)); err != nil {
-		t.Fatal(err)
+	if n := tasks.Len(env.Train); n > 1 {
+		if _, err := e.Reset(ctx, tasks.Task(env.Train, 1)); err != nil {
+			return err
+		}
 	}
-	again, err := e.Reset(ctx, suite.Task(env.Eval, 0))
-	if err != nil {
-		t.Fatal(err)
+	for _, again := range []env.Environment{e, tasks.New(7)} {
+		second, err := again.Reset(ctx, task)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(first, second) {
+			return fmt.Errorf("task %s begins with %+v and then with %+v", task.ID, first, second)
+		}
+		for range 2 {
+			if err := again.Close(); err != nil {
+				return fmt.Errorf("close: %w", err)
+			}
+		}
 	}
-	if !reflect.DeepEqual(first, again) {
-		t.Error("the same task does not begin the same after another one")
-	}
-	if err := e.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-	if err := e.Close(); err != nil {
-		t.Errorf("close again: %v", err)
-	}
+	return nil
 }
 
-func cancellation(t *testing.T, suite env.Suite) {
+func cancellation(tasks env.Tasks) error {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	e := suite.New()
+	e := tasks.New(0)
 	defer e.Close()
-	if _, err := e.Reset(cancelled, suite.Task(env.Train, 0)); !errors.Is(err, context.Canceled) {
-		t.Errorf("reset under a cancelled context: %v", err)
+	if _, err := e.Reset(cancelled, tasks.Task(env.Train, 0)); !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("reset under a cancelled context: error %v", err)
 	}
-	o, err := e.Reset(context.Background(), suite.Task(env.Train, 0))
-	if err != nil {
-		t.Fatal(err)
+	if _, err := e.Reset(context.Background(), tasks.Task(env.Train, 0)); err != nil {
+		return fmt.Errorf("reset after a cancelled one: %w", err)
 	}
-	action, err := suite.Expert().Act(o.Messages)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := e.Step(cancelled, text("hello")); !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("step under a cancelled context: error %v", err)
 	}
-	if _, err := e.Step(cancelled, action); !errors.Is(err, context.Canceled) {
-		t.Errorf("step under a cancelled context: %v", err)
-	}
-	if _, err := e.Step(context.Background(), action); err != nil {
-		t.Errorf("the step after a cancelled one: %v", err)
-	}
+	return nil
 }
 
-func misuse(t *testing.T, suite env.Suite) {
+func misuse(tasks env.Tasks) error {
 	ctx := context.Background()
-	action := chat.Message{Role: chat.Assistant, Content: "hello"}
-	e := suite.New()
-	if _, err := e.Step(ctx, action); err == nil {
-		t.Error("a step before the first reset is no error")
+	e := tasks.New(0)
+	defer e.Close()
+	if _, err := e.Step(ctx, text("hello")); err == nil {
+		return errors.New("a step before the first reset is no error")
 	}
-	if _, err := e.Reset(ctx, suite.Task(env.Train, 0)); err != nil {
-		t.Fatal(err)
+	done, err := play(e, tasks.Task(env.Train, 0), text("hello"))
+	if err != nil {
+		return err
 	}
-	for done := false; !done; {
-		o, err := e.Step(ctx, action)
-		if err != nil {
-			t.Fatal(err)
+	if done {
+		if _, err := e.Step(ctx, text("hello")); err == nil {
+			return errors.New("a step after the end is no error")
 		}
-		done = o.Done
+		if _, err := e.Reset(ctx, tasks.Task(env.Train, 0)); err != nil {
+			return fmt.Errorf("reset after the end: %w", err)
+		}
 	}
-	if _, err := e.Step(ctx, action); err == nil {
-		t.Error("a step after the end is no error")
+	if err := e.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
 	}
-	if _, err := e.Reset(ctx, suite.Task(env.Train, 1)); err != nil {
-		t.Errorf("reset after the end: %v", err)
+	if _, err := e.Step(ctx, text("hello")); err == nil {
+		return errors.New("a step after close is no error")
 	}
-	e.Close()
-	if _, err := e.Step(ctx, action); err == nil {
-		t.Error("a step after close is no error")
-	}
+	return nil
 }
 
-// malformed gives what is no call: an error observation each, the end after some,
-// no reward.
-func malformed(t *testing.T, suite env.Suite) {
+// actions checks that whatever a policy says is answered and no failure.
+func actions(tasks env.Tasks) error {
+	call := func(name, arguments string) chat.Message {
+		return chat.Message{Role: chat.Assistant, NoContent: true, ToolCalls: []chat.ToolCall{{ID: "a", Name: name, Arguments: arguments}}}
+	}
+	parallel := call("dance", "{}")
+	parallel.ToolCalls = append(parallel.ToolCalls, chat.ToolCall{ID: "b", Name: "sing", Arguments: "{}"})
 	for name, action := range map[string]chat.Message{
-		"text":           {Role: chat.Assistant, Content: "hello"},
-		"nothing":        {Role: chat.Assistant},
-		"unknown tool":   {Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "dance", Arguments: "{}"}}},
-		"no arguments":   {Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "open", Arguments: ""}}},
-		"no JSON":        {Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "open", Arguments: "{"}}},
-		"wrong type":     {Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "open", Arguments: "[]"}}},
-		"extra argument": {Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "open", Arguments: `{"x":1}`}}},
-		"parallel calls": {Role: chat.Assistant, ToolCalls: []chat.ToolCall{
-			{ID: "a", Name: "open", Arguments: "{}"}, {ID: "b", Name: "open", Arguments: "{}"}}},
+		"text": text("hello"), "nothing": {Role: chat.Assistant}, "an unknown tool": call("dance", "{}"),
+		"arguments that are no JSON": call("dance", "{"), "parallel calls": parallel,
+		"a malformed call": {Role: chat.Assistant, Content: "<tool_call>{", MalformedCalls: []string{"{"}},
 	} {
-		e := suite.New()
-		defer e.Close()
-		o, err := e.Reset(context.Background(), suite.Task(env.Train, 2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps := 0
-		for ; !o.Done; steps++ {
-			if o, err = e.Step(context.Background(), action); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if len(o.Messages) != max(1, len(action.ToolCalls)) {
-				t.Fatalf("%s: %d messages answer %d calls", name, len(o.Messages), len(action.ToolCalls))
-			}
-			for i, m := range o.Messages {
-				if m.Role != chat.ToolRole || m.Content == "" {
-					t.Errorf("%s: answered by %+v, want a tool result", name, m)
-				}
-				if len(action.ToolCalls) > 0 && m.ToolCallID != action.ToolCalls[i].ID {
-					t.Errorf("%s: result %d answers call %q, want %q", name, i, m.ToolCallID, action.ToolCalls[i].ID)
-				}
-			}
-			if o.Reward != 0 || o.Success {
-				t.Errorf("%s: rewarded with %v", name, o.Reward)
-			}
-			Tokens(t, suite.Codec(), o.Messages...)
-		}
-		if steps < 2 {
-			t.Errorf("%s: the episode ends at the first error", name)
+		e := tasks.New(0)
+		_, err := play(e, tasks.Task(env.Train, 0), action)
+		if err := errors.Join(err, e.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	return nil
 }
 
-func expert(t *testing.T, suite env.Suite) {
-	for _, window := range []func([]chat.Message) []chat.Message{LastRound, Uncut} {
-		for i := range 200 {
-			task := suite.Task(env.Eval, i)
-			played, err := Play(suite, task, suite.Expert(), window)
-			if err != nil {
-				t.Fatalf("task %s: %v", task.ID, err)
-			}
-			if !played.Success || played.Return != 1 {
-				t.Fatalf("task %s: success %v, return %v", task.ID, played.Success, played.Return)
-			}
-			roundTrip(t, suite, played.Log)
+// play repeats one action until the episode ends, or long enough.
+func play(e env.Environment, task env.Task, action chat.Message) (done bool, err error) {
+	const steps = 64
+	o, err := e.Reset(context.Background(), task)
+	if err != nil {
+		return false, err
+	}
+	for step := 0; step < steps && !o.Done; step++ {
+		if o, err = e.Step(context.Background(), action); err != nil {
+			return false, fmt.Errorf("step %d: %w", step, err)
+		}
+		if math.IsNaN(o.Reward) || math.IsInf(o.Reward, 0) {
+			return false, fmt.Errorf("step %d: reward %v: want a finite number", step, o.Reward)
+		}
+		if len(o.Tools) > 0 {
+			return false, fmt.Errorf("step %d: tools: they are told at the reset only", step)
+		}
+		if len(o.Messages) == 0 && !o.Done {
+			return false, fmt.Errorf("step %d: nothing is shown, and the episode goes on", step)
+		}
+		if err := answers(action, o); err != nil {
+			return false, fmt.Errorf("step %d: %w", step, err)
 		}
 	}
+	return o.Done, nil
 }
 
-// roundTrip encodes every message and decodes the assistant's.
-func roundTrip(t *testing.T, suite env.Suite, log []chat.Message) {
-	codec := suite.Codec()
-	for _, m := range log {
-		ids, err := codec.Encode(m)
-		if err != nil {
-			t.Fatalf("%s message %q: %v", m.Role, m.Content, err)
-		}
-		for _, id := range ids {
-			if id < 0 || int(id) >= suite.VocabularySize() {
-				t.Fatalf("id %d outside the vocabulary of %d", id, suite.VocabularySize())
-			}
-		}
-		if m.Role != chat.Assistant {
-			continue
-		}
-		prefix := codec.GenerationPrefix()
-		if !slices.Equal(ids[:len(prefix)], prefix) {
-			t.Fatalf("call %+v does not begin with the generation prefix", m.ToolCalls)
-		}
-		if back := codec.DecodeAssistant(ids[len(prefix):]); !reflect.DeepEqual(back.ToolCalls, m.ToolCalls) {
-			t.Fatalf("call %+v decodes to %+v", m.ToolCalls, back.ToolCalls)
+// answers checks that every call has its result: a template writes no call without one.
+func answers(action chat.Message, o env.Observation) error {
+	if o.Done && len(o.Messages) == 0 {
+		return nil
+	}
+	for i, call := range action.ToolCalls {
+		if i >= len(o.Messages) || o.Messages[i].Role != chat.ToolRole || o.Messages[i].ToolCallID != call.ID {
+			return fmt.Errorf("call %d, id %q, is not answered by message %d of %+v", i, call.ID, i, o.Messages)
 		}
 	}
+	return nil
 }
 
-func demonstrator(t *testing.T, suite env.Suite) {
-	for i := range uint64(100) {
-		task := suite.Task(env.Clone, int(i))
-		var played [2]Episode
-		for k := range played {
-			var err error
-			if played[k], err = Play(suite, task, suite.Demonstrator(i), LastRound); err != nil {
-				t.Fatalf("task %s: %v", task.ID, err)
-			}
-		}
-		if !reflect.DeepEqual(played[0], played[1]) {
-			t.Fatalf("task %s: two demonstrations of one seed differ", task.ID)
-		}
-		uncut, err := Play(suite, task, suite.Demonstrator(i), Uncut)
-		if err != nil {
-			t.Fatalf("task %s: %v", task.ID, err)
-		}
-		if !reflect.DeepEqual(played[0], uncut) {
-			t.Fatalf("task %s: the demonstration depends on more than the last round", task.ID)
-		}
-		roundTrip(t, suite, played[0].Log)
+// concurrency plays several episodes at once: with the race detector it finds state
+// that they share.
+func concurrency(tasks env.Tasks) error {
+	var all sync.WaitGroup
+	failed := make([]error, 4)
+	for k := range failed {
+		all.Go(func() {
+			e := tasks.New(uint64(k))
+			_, err := play(e, tasks.Task(env.Train, k%tasks.Len(env.Train)), text("hello"))
+			failed[k] = errors.Join(err, e.Close())
+		})
 	}
+	all.Wait()
+	return errors.Join(failed...)
 }
 
-// randomCalls makes calls of random words, of what was shown or of the whole
-// vocabulary: an episode must end, and never fail.
-func randomCalls(t *testing.T, suite env.Suite) {
-	codec := suite.Codec()
-	parsed := 0
-	for i := range 300 {
-		rng := rand.New(rand.NewPCG(uint64(i), 0))
-		e := suite.New()
-		o, err := e.Reset(context.Background(), suite.Task(env.Train, i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tools := o.Tools
-		var shown []int32
-		for steps := 0; !o.Done; steps++ {
-			if steps == 100 {
-				t.Fatalf("task %d: no end after %d calls", i, steps)
-			}
-			for _, m := range o.Messages {
-				ids, err := codec.Encode(m)
-				if err != nil {
-					t.Fatalf("task %d: %v", i, err)
-				}
-				shown = append(shown, ids[1:len(ids)-1]...)
-			}
-			name, err := codec.Encode(chat.Message{Role: chat.User, Content: tools[rng.IntN(len(tools))].Name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids := name[1 : len(name)-1]
-			for range rng.IntN(4) {
-				if rng.IntN(4) > 0 {
-					ids = append(ids, shown[rng.IntN(len(shown))])
-				} else {
-					ids = append(ids, rng.Int32N(int32(suite.VocabularySize())))
-				}
-			}
-			action := codec.DecodeAssistant(ids)
-			parsed += len(action.ToolCalls)
-			if o, err = e.Step(context.Background(), action); err != nil {
-				t.Fatalf("task %d: action %+v: %v", i, action, err)
-			}
-		}
-		e.Close()
-	}
-	if parsed == 0 {
-		t.Error("none of the random words made a call")
-	}
-}
-
-func drills(t *testing.T, suite env.Suite) {
-	if suite.Levels() < 1 {
-		t.Fatal("no drills")
-	}
-	for level := range suite.Levels() {
-		for seed := range uint64(50) {
-			ids, mask := suite.Drill(level, seed)
-			if len(ids) == 0 || len(ids) != len(mask) || mask[0] || !slices.Contains(mask, true) {
-				t.Fatalf("level %d seed %d: %d ids, %d masks, first %v", level, seed, len(ids), len(mask), mask[:1])
-			}
-			for _, id := range ids {
-				if id < 0 || int(id) >= suite.VocabularySize() {
-					t.Fatalf("level %d seed %d: id %d outside the vocabulary of %d", level, seed, id, suite.VocabularySize())
-				}
-			}
-			again, maskAgain := suite.Drill(level, seed)
-			if !slices.Equal(ids, again) || !slices.Equal(mask, maskAgain) {
-				t.Fatalf("level %d seed %d: not the same twice", level, seed)
-			}
-			if other, _ := suite.Drill(level, seed+1); slices.Equal(ids, other) {
-				t.Fatalf("level %d: seeds %d and %d give the same drill", level, seed, seed+1)
-			}
-		}
-	}
-}
+func text(s string) chat.Message { return chat.Message{Role: chat.Assistant, Content: s} }

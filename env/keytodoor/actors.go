@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
-	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
 
@@ -59,7 +59,7 @@ func openCall() chat.Message           { return toolcall.New("open", noArguments
 // expert takes the key of the sign.
 type expert struct{}
 
-var _ env.Actor = expert{}
+var _ curriculum.Actor = expert{}
 
 func (expert) Act(window []chat.Message) (chat.Message, error) {
 	m, err := act(window, func(sign string, _ []string) string { return sign })
@@ -76,7 +76,7 @@ func newDemonstrator(seed uint64) *demonstrator {
 	return &demonstrator{rand.New(rand.NewPCG(seed, 0))}
 }
 
-var _ env.Actor = (*demonstrator)(nil)
+var _ curriculum.Actor = (*demonstrator)(nil)
 
 func (d *demonstrator) Act(window []chat.Message) (chat.Message, error) {
 	m, err := act(window, func(_ string, keys []string) string { return keys[d.rng.IntN(len(keys))] })

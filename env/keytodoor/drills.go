@@ -6,7 +6,7 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/drill"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/filler"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
@@ -24,13 +24,13 @@ const (
 const drillSigns = 12
 
 // Levels returns the number of drill levels.
-func (*Suite) Levels() int { return drillLevels }
+func (lessons) Levels() int { return drillLevels }
 
 // Drill returns an exercise: ids and the mask of those to be learnt. It panics
 // when the level is outside [0, Levels()).
-func (s *Suite) Drill(level int, seed uint64) (ids []int32, mask []bool) {
+func (l lessons) Drill(level int, seed uint64) (ids []int32, mask []bool) {
 	rng := rand.New(rand.NewPCG(seed, uint64(level)))
-	sheet := drill.NewSheet(s.codec)
+	sheet := curriculum.NewSheet(l.renderer)
 	switch level {
 	case countdowns:
 		drillCountdown(sheet, rng)
@@ -50,7 +50,7 @@ func (s *Suite) Drill(level int, seed uint64) (ids []int32, mask []bool) {
 }
 
 // drillCountdown walks a corridor of full length with little to see.
-func drillCountdown(sheet *drill.Sheet, rng *rand.Rand) {
+func drillCountdown(sheet *curriculum.Sheet, rng *rand.Rand) {
 	w := newWorld(rng.Uint64(), full)
 	view := func() chat.Message {
 		return toolResult(filler.Text(rng, filler.Shortest+rng.IntN(filler.Longest-filler.Shortest+1)))

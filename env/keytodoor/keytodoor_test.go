@@ -11,7 +11,7 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/envtest"
+	"github.com/infinirl/infinirl/env/curriculum/curriculumtest"
 	"github.com/infinirl/infinirl/env/filler"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
@@ -21,9 +21,9 @@ const replyTokens = 3
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestSuite(t *testing.T) {
+func TestWorld(t *testing.T) {
 	t.Parallel()
-	envtest.Run(t, NewSuite())
+	curriculumtest.Run(t, World())
 }
 
 func TestWorldsAreWellFormed(t *testing.T) {
@@ -78,18 +78,18 @@ func TestTaskAndCorridorTellNothingOfTheSign(t *testing.T) {
 
 func TestEpisodeReads(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
-	played, err := envtest.Play(suite, suite.Task(env.Eval, 0), suite.Expert(), envtest.LastRound)
+	world := World()
+	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 0), world.Expert(), curriculumtest.LastRound)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text []string
 	for _, m := range played.Log {
-		ids, err := suite.Codec().Encode(m)
+		ids, err := world.Renderer.Extend(nil, []chat.Message{m})
 		if err != nil {
 			t.Fatal(err)
 		}
-		text = append(text, suite.words.Decode(ids))
+		text = append(text, world.Renderer.Spell(ids))
 	}
 	golden(t, "testdata/episode.txt", strings.Join(text, "\n")+"\n")
 }
@@ -132,7 +132,7 @@ func TestCallsOutOfTurn(t *testing.T) {
 		"same room again":    {[]chat.Message{takeCall(key), walkCall(w.rooms)}, walkCall(w.rooms), "error no such room ."},
 		"text":               {nil, chat.Message{Role: chat.Assistant, Content: "walk"}, "error call one tool ."},
 	} {
-		e := NewSuite().New()
+		e := World().Tasks.New(0)
 		if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestCallsOutOfTurn(t *testing.T) {
 
 func TestLookingEndsWhenTheCallsAreUsedUp(t *testing.T) {
 	t.Parallel()
-	e := NewSuite().New()
+	e := World().Tasks.New(0)
 	if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestTheRewardDependsOnTheKeyAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, full)
 	for _, key := range w.keys {
-		e := NewSuite().New()
+		e := World().Tasks.New(0)
 		if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -206,10 +206,10 @@ func TestTheRewardDependsOnTheKeyAlone(t *testing.T) {
 func TestDemonstratorTakesAnyKey(t *testing.T) {
 	t.Parallel()
 	const tasks = 2000
-	suite := NewSuite()
+	world := World()
 	success := 0
 	for i := range tasks {
-		played, err := envtest.Play(suite, suite.Task(env.Clone, i), suite.Demonstrator(uint64(i)), envtest.LastRound)
+		played, err := curriculumtest.Play(world, world.Tasks.Task(env.Clone, i), world.Demonstrator(uint64(i)), curriculumtest.LastRound)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,12 +225,12 @@ func TestDemonstratorTakesAnyKey(t *testing.T) {
 
 func TestDrillsDoNotTellTheKey(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
-	for level := range suite.Levels() {
+	world := World()
+	for level := range world.Levels() {
 		right, taken := 0, 0
 		for seed := range uint64(1500) {
-			ids, _ := suite.Drill(level, seed)
-			log, err := suite.codec.DecodeMessages(ids)
+			ids, _ := world.Drill(level, seed)
+			log, err := world.Renderer.DecodeMessages(ids)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,12 +257,12 @@ func TestDrillsDoNotTellTheKey(t *testing.T) {
 // The window holds the task, any one room and a reply; the expert needs no more.
 func TestExpertUnderCondensing(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
+	world := World()
 	for _, high := range []int{56, 64, 72, 80, 88} {
 		segments, tokens, shortest, longest, worst := map[int]int{}, 0, 1<<30, 0, 0
 		const tasks = 200
 		for i := range tasks {
-			played, success, err := envtest.PlayCondensed(suite, suite.Task(env.Eval, i), suite.Expert(), condense.Default(high), replyTokens)
+			played, success, err := curriculumtest.PlayCondensed(world, world.Tasks.Task(env.Eval, i), world.Expert(), condense.DefaultFor(condense.ToolFIFO, high), replyTokens)
 			if err != nil {
 				t.Fatalf("window %d, task %d: %v", high, i, err)
 			}
@@ -299,9 +299,9 @@ func FuzzStep(f *testing.F) {
 	f.Add("take", `{"key":"amber"}`, uint64(2))
 	f.Add("walk", `{"step":9}`, uint64(3))
 	f.Add("", ``, uint64(4))
-	suite := NewSuite()
+	world := World()
 	f.Fuzz(func(t *testing.T, name, arguments string, seed uint64) {
-		e := suite.New()
+		e := world.Tasks.New(0)
 		o, err := e.Reset(context.Background(), env.Task{Seed: seed})
 		if err != nil {
 			t.Fatal(err)
@@ -314,7 +314,7 @@ func FuzzStep(f *testing.F) {
 			if o, err = e.Step(context.Background(), action); err != nil {
 				t.Fatal(err)
 			}
-			envtest.Tokens(t, suite.Codec(), o.Messages...)
+			curriculumtest.Tokens(t, world.Renderer, o.Messages...)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
-	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
 
@@ -131,7 +131,7 @@ func stepCall(label int, l line) chat.Message {
 // expert always takes the line that the task asks for.
 type expert struct{}
 
-var _ env.Actor = expert{}
+var _ curriculum.Actor = expert{}
 
 func (expert) Act(window []chat.Message) (chat.Message, error) {
 	s, err := read(window)
@@ -159,7 +159,7 @@ func newDemonstrator(seed uint64) *demonstrator {
 	return &demonstrator{rand.New(rand.NewPCG(seed, 0))}
 }
 
-var _ env.Actor = (*demonstrator)(nil)
+var _ curriculum.Actor = (*demonstrator)(nil)
 
 func (d *demonstrator) Act(window []chat.Message) (chat.Message, error) {
 	s, err := read(window)

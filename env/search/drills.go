@@ -8,7 +8,7 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/drill"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
 
@@ -30,13 +30,13 @@ const (
 )
 
 // Levels returns the number of drill levels.
-func (*Suite) Levels() int { return drillLevels }
+func (lessons) Levels() int { return drillLevels }
 
 // Drill returns an exercise: ids and the mask of those to be learnt. It panics
 // when the level is outside [0, Levels()).
-func (s *Suite) Drill(level int, seed uint64) (ids []int32, mask []bool) {
+func (l lessons) Drill(level int, seed uint64) (ids []int32, mask []bool) {
 	rng := rand.New(rand.NewPCG(seed, uint64(level)))
-	sheet := drill.NewSheet(s.codec)
+	sheet := curriculum.NewSheet(l.renderer)
 	switch level {
 	case lookups:
 		drillLookups(sheet, rng, 40)
@@ -55,7 +55,7 @@ func (s *Suite) Drill(level int, seed uint64) (ids []int32, mask []bool) {
 
 // drillLookups shows a page of relations and occupations and asks for every one in
 // turn. Label and key are given; what follows the key on the page is learnt.
-func drillLookups(sheet *drill.Sheet, rng *rand.Rand, words int) {
+func drillLookups(sheet *curriculum.Sheet, rng *rand.Rand, words int) {
 	lines := append(
 		randomLines(rng, relationNames(), drillRelations),
 		randomLines(rng, occupations, drillOccupations)...)
@@ -71,7 +71,7 @@ func drillLookups(sheet *drill.Sheet, rng *rand.Rand, words int) {
 // drillCountdown walks through a question of full length. Every page holds one to
 // three facts, the one asked for among them, so that many steps stand close
 // together and the nearest page is the one that counts.
-func drillCountdown(sheet *drill.Sheet, rng *rand.Rand) {
+func drillCountdown(sheet *curriculum.Sheet, rng *rand.Rand) {
 	w := newWorld(rng.Uint64(), minHops, maxHops)
 	q := w.question
 	sheet.Show(chat.Message{Role: chat.System, Content: systemText}, chat.Message{Role: chat.User, Content: q.taskText()})

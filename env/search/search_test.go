@@ -12,7 +12,7 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/envtest"
+	"github.com/infinirl/infinirl/env/curriculum/curriculumtest"
 	"github.com/infinirl/infinirl/env/filler"
 	"github.com/infinirl/infinirl/env/toolcall"
 )
@@ -22,9 +22,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // replyTokens is the longest valid reply: open 4 physician Q12 <|end|>.
 const replyTokens = 5
 
-func TestSuite(t *testing.T) {
+func TestWorld(t *testing.T) {
 	t.Parallel()
-	envtest.Run(t, NewSuite())
+	curriculumtest.Run(t, World())
 }
 
 func TestWorldsAreWellFormed(t *testing.T) {
@@ -159,18 +159,18 @@ func TestLabelsAndKeysAreUnambiguous(t *testing.T) {
 
 func TestEpisodeReads(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
-	played, err := envtest.Play(suite, suite.Task(env.Eval, 4), suite.Expert(), envtest.LastRound)
+	world := World()
+	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 4), world.Expert(), curriculumtest.LastRound)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text []string
 	for _, m := range played.Log {
-		ids, err := suite.Codec().Encode(m)
+		ids, err := world.Renderer.Extend(nil, []chat.Message{m})
 		if err != nil {
 			t.Fatal(err)
 		}
-		text = append(text, suite.words.Decode(ids))
+		text = append(text, world.Renderer.Spell(ids))
 	}
 	golden(t, "testdata/episode.txt", strings.Join(text, "\n")+"\n")
 }
@@ -210,7 +210,7 @@ func TestErrorsAreAnsweredAndEndTheEpisode(t *testing.T) {
 		{step("answer", `{}`), "error unknown entity ."},
 		{step("open", `{"step":"four","key":"mayor","entity":"Q1"}`), "error arguments ."},
 	} {
-		e := NewSuite().New()
+		e := World().Tasks.New(0)
 		if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestErrorsAreAnsweredAndEndTheEpisode(t *testing.T) {
 
 func TestAnythingMayBeOpenedUntilTheCallsAreUsedUp(t *testing.T) {
 	t.Parallel()
-	e := NewSuite().New().(*environment)
+	e := World().Tasks.New(0).(*environment)
 	if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestAnythingMayBeOpenedUntilTheCallsAreUsedUp(t *testing.T) {
 
 func TestWrongAnswerEndsWithoutReward(t *testing.T) {
 	t.Parallel()
-	e := NewSuite().New().(*environment)
+	e := World().Tasks.New(0).(*environment)
 	if _, err := e.Reset(context.Background(), env.Task{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -271,12 +271,12 @@ func TestWrongAnswerEndsWithoutReward(t *testing.T) {
 func TestDemonstratorErrsAsOftenAsItShould(t *testing.T) {
 	t.Parallel()
 	const tasks = 2000
-	suite := NewSuite()
+	world := World()
 	success, expected := 0, 0.0
 	rightBearer, hops, rightHops := 0, 0, 0
 	for i := range tasks {
-		task := suite.Task(env.Clone, i)
-		played, err := envtest.Play(suite, task, suite.Demonstrator(uint64(i)), envtest.LastRound)
+		task := world.Tasks.Task(env.Clone, i)
+		played, err := curriculumtest.Play(world, task, world.Demonstrator(uint64(i)), curriculumtest.LastRound)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,13 +335,13 @@ func TestDemonstratorErrsAsOftenAsItShould(t *testing.T) {
 // The window holds the task, any one page and a reply; the expert needs no more.
 func TestExpertUnderCondensing(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
+	world := World()
 	for _, high := range []int{140, 160, 176, 192, 216} {
 		segments, tokens, worst := map[int]int{}, 0, 0
 		const tasks = 200
 		for i := range tasks {
-			config := condense.Default(high)
-			played, success, err := envtest.PlayCondensed(suite, suite.Task(env.Eval, i), suite.Expert(), config, replyTokens)
+			config := condense.DefaultFor(condense.ToolFIFO, high)
+			played, success, err := curriculumtest.PlayCondensed(world, world.Tasks.Task(env.Eval, i), world.Expert(), config, replyTokens)
 			if err != nil {
 				t.Fatalf("window %d, task %d: %v", high, i, err)
 			}
@@ -374,9 +374,9 @@ func FuzzStep(f *testing.F) {
 	f.Add("open", `{"step":4,"key":"mayor","entity":"Q12"}`, uint64(2))
 	f.Add("answer", `{"step":1,"key":"mayor","entity":"Q300"}`, uint64(3))
 	f.Add("", ``, uint64(4))
-	suite := NewSuite()
+	world := World()
 	f.Fuzz(func(t *testing.T, name, arguments string, seed uint64) {
-		e := suite.New()
+		e := world.Tasks.New(0)
 		o, err := e.Reset(context.Background(), env.Task{Seed: seed})
 		if err != nil {
 			t.Fatal(err)
@@ -389,19 +389,19 @@ func FuzzStep(f *testing.F) {
 			if o, err = e.Step(context.Background(), action); err != nil {
 				t.Fatal(err)
 			}
-			envtest.Tokens(t, suite.Codec(), o.Messages...)
+			curriculumtest.Tokens(t, world.Renderer, o.Messages...)
 		}
 	})
 }
 
 func TestDrillsAreShortAndDense(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
-	for level := range suite.Levels() {
+	world := World()
+	for level := range world.Levels() {
 		const n = 500
 		tokens, learnt, longest := 0, 0, 0
 		for seed := range uint64(n) {
-			ids, mask := suite.Drill(level, seed)
+			ids, mask := world.Drill(level, seed)
 			tokens += len(ids)
 			longest = max(longest, len(ids))
 			for _, m := range mask {
@@ -420,13 +420,13 @@ func TestDrillsAreShortAndDense(t *testing.T) {
 // Wherever a drill chooses a bearer, the choice is independent of the question.
 func TestDrillsDoNotTellTheBearer(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
+	world := World()
 	for _, level := range []int{countdowns, shortChains} {
 		const n = 1500
 		right := 0
 		for seed := range uint64(n) {
-			ids, _ := suite.Drill(level, seed)
-			log, err := suite.codec.DecodeMessages(ids)
+			ids, _ := world.Drill(level, seed)
+			log, err := world.Renderer.DecodeMessages(ids)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -450,11 +450,11 @@ func TestDrillsDoNotTellTheBearer(t *testing.T) {
 
 func TestLookupDrillsReadTheirPage(t *testing.T) {
 	t.Parallel()
-	suite := NewSuite()
+	world := World()
 	for _, level := range []int{lookups, fullLookups} {
 		for seed := range uint64(100) {
-			ids, mask := suite.Drill(level, seed)
-			log, err := suite.codec.DecodeMessages(ids)
+			ids, mask := world.Drill(level, seed)
+			log, err := world.Renderer.DecodeMessages(ids)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -472,8 +472,8 @@ func TestLookupDrillsReadTheirPage(t *testing.T) {
 				}
 			}
 			for i := range ids {
-				if entity := strings.HasPrefix(suite.words.Word(ids[i]), "Q"); mask[i] && !entity && suite.words.Word(ids[i]) != "<|end|>" {
-					t.Fatalf("level %d: %q is to be learnt", level, suite.words.Word(ids[i]))
+				if entity := strings.HasPrefix(world.Renderer.Spell(ids[i:i+1]), "Q"); mask[i] && !entity && world.Renderer.Spell(ids[i:i+1]) != "<|end|>" {
+					t.Fatalf("level %d: %q is to be learnt", level, world.Renderer.Spell(ids[i:i+1]))
 				}
 			}
 		}
@@ -481,7 +481,7 @@ func TestLookupDrillsReadTheirPage(t *testing.T) {
 }
 
 func BenchmarkReset(b *testing.B) {
-	e := NewSuite().New()
+	e := World().Tasks.New(0)
 	for i := range b.N {
 		if _, err := e.Reset(context.Background(), env.Task{Seed: uint64(i)}); err != nil {
 			b.Fatal(err)

@@ -8,55 +8,49 @@ import (
 	"slices"
 
 	"github.com/infinirl/infinirl/chat"
-	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/policy"
 )
 
-// Codec is a codec that can also read a whole prompt back.
-type Codec interface {
-	chat.Codec
+// Renderer is one that can also read a whole prompt back.
+type Renderer interface {
+	chat.Renderer
 	DecodeMessages(ids []int32) ([]chat.Message, error)
 }
 
 // Sampler is a policy.Sampler whose continuations an actor decides.
 type Sampler struct {
-	codec Codec
-	actor func(seed uint64) env.Actor
+	renderer Renderer
+	actor func(seed uint64) curriculum.Actor
 }
 
 // New returns a sampler that asks actor(seed) what to say, with each request's seed.
-func New(codec Codec, actor func(seed uint64) env.Actor) *Sampler {
-	return &Sampler{codec, actor}
+func New(renderer Renderer, actor func(seed uint64) curriculum.Actor) *Sampler {
+	return &Sampler{renderer, actor}
 }
 
-// Sample answers every request from its prompt alone. Log-probs are 0: an actor
-// has no distribution.
-func (s *Sampler) Sample(ctx context.Context, reqs []policy.Request) ([]policy.Completion, error) {
-	completions := make([]policy.Completion, len(reqs))
-	for i, req := range reqs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		tokens, err := s.continuation(req)
-		if err != nil {
-			return nil, fmt.Errorf("scripted policy, session %s: %w", req.SessionID, err)
-		}
-		completion := policy.Completion{Tokens: tokens, LogProbs: make([]float32, len(tokens)), FinishReason: policy.FinishStop}
-		if req.MaxTokens > 0 && len(tokens) > req.MaxTokens {
-			completion.Tokens, completion.LogProbs = tokens[:req.MaxTokens], completion.LogProbs[:req.MaxTokens]
-			completion.FinishReason = policy.FinishLength
-		}
-		completions[i] = completion
+// Sample answers a request from its prompt alone. An actor has no distribution: the
+// log-probs are not known.
+func (s *Sampler) Sample(ctx context.Context, request policy.Request) (policy.Completion, error) {
+	if err := ctx.Err(); err != nil {
+		return policy.Completion{}, err
 	}
-	return completions, nil
+	tokens, err := s.continuation(request)
+	if err != nil {
+		return policy.Completion{}, fmt.Errorf("scripted policy, session %s: %w", request.SessionID, err)
+	}
+	if request.MaxTokens > 0 && len(tokens) > request.MaxTokens {
+		return policy.Completion{Tokens: tokens[:request.MaxTokens], FinishReason: policy.FinishLength}, nil
+	}
+	return policy.Completion{Tokens: tokens, FinishReason: policy.FinishStop}, nil
 }
 
 func (s *Sampler) continuation(req policy.Request) ([]int32, error) {
-	prefix := s.codec.GenerationPrefix()
+	prefix := s.renderer.GenerationPrefix()
 	if len(req.Prompt) < len(prefix) || !slices.Equal(req.Prompt[len(req.Prompt)-len(prefix):], prefix) {
 		return nil, fmt.Errorf("the prompt does not end with the generation prefix %v", prefix)
 	}
-	window, err := s.codec.DecodeMessages(req.Prompt[:len(req.Prompt)-len(prefix)])
+	window, err := s.renderer.DecodeMessages(req.Prompt[:len(req.Prompt)-len(prefix)])
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +58,5 @@ func (s *Sampler) continuation(req policy.Request) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := s.codec.Encode(said)
-	if err != nil {
-		return nil, err
-	}
-	return ids[len(prefix):], nil
+	return chat.Reply(s.renderer, said)
 }

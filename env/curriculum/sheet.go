@@ -1,5 +1,4 @@
-// Package drill writes cloning exercises: token ids of which some are to be learnt.
-package drill
+package curriculum
 
 import (
 	"context"
@@ -12,13 +11,13 @@ import (
 // Sheet is an exercise that grows message by message. Mask[i] tells whether
 // IDs[i] is to be learnt from what stands before it.
 type Sheet struct {
-	codec chat.Codec
-	IDs   []int32
-	Mask  []bool
+	renderer chat.Renderer
+	IDs      []int32
+	Mask     []bool
 }
 
 // NewSheet returns an empty exercise.
-func NewSheet(codec chat.Codec) *Sheet { return &Sheet{codec: codec} }
+func NewSheet(renderer chat.Renderer) *Sheet { return &Sheet{renderer: renderer} }
 
 // Show appends messages of which nothing is to be learnt.
 func (s *Sheet) Show(messages ...chat.Message) {
@@ -32,7 +31,7 @@ func (s *Sheet) Show(messages ...chat.Message) {
 func (s *Sheet) Learn(m chat.Message) {
 	start := len(s.IDs)
 	s.write(m, 0)
-	for i := start + len(s.codec.GenerationPrefix()); i < len(s.IDs); i++ {
+	for i := start + len(s.renderer.GenerationPrefix()); i < len(s.IDs); i++ {
 		s.Mask[i] = true
 	}
 }
@@ -42,9 +41,9 @@ func (s *Sheet) LearnEnd(m chat.Message, n int) { s.write(m, n) }
 
 // write panics when a message is outside the vocabulary: a suite writes its own.
 func (s *Sheet) write(m chat.Message, learnt int) {
-	ids, err := s.codec.Encode(m)
+	ids, err := s.renderer.Extend(nil, []chat.Message{m})
 	if err != nil {
-		panic(fmt.Sprintf("drill: %v", err))
+		panic(fmt.Sprintf("curriculum: %v", err))
 	}
 	for i, id := range ids {
 		s.IDs = append(s.IDs, id)
@@ -55,21 +54,21 @@ func (s *Sheet) write(m chat.Message, learnt int) {
 // Play appends a whole episode, nothing dropped, of which the actor's messages are
 // to be learnt. It panics when the environment or the actor fails: a suite's own
 // cannot.
-func (s *Sheet) Play(e env.Environment, task env.Task, actor env.Actor) {
+func (s *Sheet) Play(e env.Environment, task env.Task, actor Actor) {
 	ctx := context.Background()
 	o, err := e.Reset(ctx, task)
 	if err != nil {
-		panic(fmt.Sprintf("drill: %v", err))
+		panic(fmt.Sprintf("curriculum: %v", err))
 	}
 	log := o.Messages
 	s.Show(o.Messages...)
 	for !o.Done {
 		action, err := actor.Act(log)
 		if err != nil {
-			panic(fmt.Sprintf("drill: task %s: %v", task.ID, err))
+			panic(fmt.Sprintf("curriculum: task %s: %v", task.ID, err))
 		}
 		if o, err = e.Step(ctx, action); err != nil {
-			panic(fmt.Sprintf("drill: task %s: %v", task.ID, err))
+			panic(fmt.Sprintf("curriculum: task %s: %v", task.ID, err))
 		}
 		s.Learn(action)
 		s.Show(o.Messages...)

@@ -1,4 +1,4 @@
-package envtest
+package curriculumtest
 
 import (
 	"context"
@@ -7,30 +7,27 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
 // PlayCondensed plays a task with an actor that sees the messages that the token
 // ids of a condensed prompt spell, replies of at most reply tokens reserved, and
 // returns the closed trajectory with the episode's success.
-func PlayCondensed(suite env.Suite, task env.Task, actor env.Actor, config condense.Config, reply int) (*trajectory.Trajectory, bool, error) {
+func PlayCondensed(world curriculum.World, task env.Task, actor curriculum.Actor, config condense.Config, reply int) (*trajectory.Trajectory, bool, error) {
 	ctx := context.Background()
-	codec, ok := suite.Codec().(*chat.Words)
-	if !ok {
-		return nil, false, fmt.Errorf("codec %T, want *chat.Words", suite.Codec())
-	}
 	condenser, err := condense.New(config)
 	if err != nil {
 		return nil, false, err
 	}
-	recorder := trajectory.NewRecorder(task.ID, task.ID, codec, condenser, 0)
-	e := suite.New()
+	recorder := trajectory.NewRecorder(task.ID, task.ID, world.Renderer, condenser)
+	e := world.Tasks.New(0)
 	defer e.Close()
 	o, err := e.Reset(ctx, task)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := recorder.Observe(o.Messages...); err != nil {
+	if err := recorder.Start(o.Messages, o.Tools); err != nil {
 		return nil, false, err
 	}
 	for !o.Done {
@@ -38,7 +35,7 @@ func PlayCondensed(suite env.Suite, task env.Task, actor env.Actor, config conde
 		if err != nil {
 			return nil, false, err
 		}
-		window, err := codec.DecodeMessages(prompt)
+		window, err := world.Renderer.DecodeMessages(prompt)
 		if err != nil {
 			return nil, false, err
 		}
@@ -46,15 +43,14 @@ func PlayCondensed(suite env.Suite, task env.Task, actor env.Actor, config conde
 		if err != nil {
 			return nil, false, err
 		}
-		ids, err := codec.Encode(action)
+		sampled, err := chat.Reply(world.Renderer, action)
 		if err != nil {
 			return nil, false, err
 		}
-		sampled := ids[len(codec.GenerationPrefix()):]
 		if len(sampled) > reply {
 			return nil, false, fmt.Errorf("reply of %d tokens, %d reserved", len(sampled), reply)
 		}
-		if action, err = recorder.Reply(sampled, nil, 0); err != nil {
+		if action, err = recorder.Reply(sampled, nil, trajectory.Versions{}); err != nil {
 			return nil, false, err
 		}
 		if o, err = e.Step(ctx, action); err != nil {

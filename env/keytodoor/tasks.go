@@ -19,57 +19,40 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/filler"
-	"github.com/infinirl/infinirl/token"
 )
 
 var colours = []string{
 	"red", "amber", "blue", "jade", "white", "black", "green", "violet", "silver", "brown", "pink", "teal",
 }
 
-// Suite is the family of key-to-door tasks. It is immutable.
-type Suite struct {
-	words *token.Vocabulary
-	codec *chat.Words
+// World returns the key-to-door tasks, with what a base model is cloned from.
+func World() curriculum.World {
+	return curriculum.NewWorld(tasks{}, words(), tools(), func(renderer *chat.Words) curriculum.Curriculum { return lessons{renderer} })
 }
 
-var _ env.Suite = (*Suite)(nil)
+// tasks is the family of key-to-door tasks.
+type tasks struct{}
 
-// NewSuite returns the suite.
-func NewSuite() *Suite {
-	vocabulary, err := token.NewVocabulary(append(chat.WordControls(), words()...))
-	if err != nil {
-		panic("keytodoor: " + err.Error())
-	}
-	codec, err := chat.NewWords(vocabulary, tools())
-	if err != nil {
-		panic("keytodoor: " + err.Error())
-	}
-	return &Suite{words: vocabulary, codec: codec}
+func (tasks) Name() string { return "keytodoor" }
+
+func (tasks) Len(env.Split) int { return env.Seeds }
+
+func (tasks) Task(split env.Split, i int) env.Task {
+	return env.Task{ID: fmt.Sprintf("keytodoor-%s-%d", split, i), Seed: split.Seed(i)}
 }
 
-// Name is "keytodoor".
-func (*Suite) Name() string { return "keytodoor" }
+func (tasks) New(uint64) env.Environment { return &environment{scale: full} }
 
-// Codec returns the word-level codec.
-func (s *Suite) Codec() chat.Codec { return s.codec }
-
-// VocabularySize returns the number of words, control words included.
-func (s *Suite) VocabularySize() int { return s.words.Size() }
-
-// Task returns task i of a split.
-func (s *Suite) Task(split env.Split, i int) env.Task {
-	return env.Task{ID: fmt.Sprintf("%s-%s-%d", s.Name(), split, i), Seed: split.Seed(i)}
-}
-
-// New returns a fresh episode.
-func (*Suite) New() env.Environment { return &environment{scale: full} }
+// lessons is what a base model of this world is cloned from.
+type lessons struct{ renderer *chat.Words }
 
 // Expert returns the agent that takes the key of the sign.
-func (*Suite) Expert() env.Actor { return expert{} }
+func (lessons) Expert() curriculum.Actor { return expert{} }
 
 // Demonstrator returns the agent that takes any of the keys.
-func (*Suite) Demonstrator(seed uint64) env.Actor { return newDemonstrator(seed) }
+func (lessons) Demonstrator(seed uint64) curriculum.Actor { return newDemonstrator(seed) }
 
 // words lists every word that a message of this environment can hold.
 func words() []string {

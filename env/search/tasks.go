@@ -22,53 +22,36 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/token"
+	"github.com/infinirl/infinirl/env/curriculum"
 )
 
-// Suite is the family of search tasks. It is immutable.
-type Suite struct {
-	words *token.Vocabulary
-	codec *chat.Words
+// World returns the search tasks, with what a base model is cloned from.
+func World() curriculum.World {
+	return curriculum.NewWorld(tasks{}, words(), tools(), func(renderer *chat.Words) curriculum.Curriculum { return lessons{renderer} })
 }
 
-var _ env.Suite = (*Suite)(nil)
+// tasks is the family of search tasks.
+type tasks struct{}
 
-// NewSuite returns the suite.
-func NewSuite() *Suite {
-	vocabulary, err := token.NewVocabulary(append(chat.WordControls(), words()...))
-	if err != nil {
-		panic("search: " + err.Error())
-	}
-	codec, err := chat.NewWords(vocabulary, tools())
-	if err != nil {
-		panic("search: " + err.Error())
-	}
-	return &Suite{words: vocabulary, codec: codec}
+func (tasks) Name() string { return "search" }
+
+func (tasks) Len(env.Split) int { return env.Seeds }
+
+func (tasks) Task(split env.Split, i int) env.Task {
+	return env.Task{ID: fmt.Sprintf("search-%s-%d", split, i), Seed: split.Seed(i)}
 }
 
-// Name is "search".
-func (*Suite) Name() string { return "search" }
+func (tasks) New(uint64) env.Environment { return &environment{scale: full} }
 
-// Codec returns the word-level codec.
-func (s *Suite) Codec() chat.Codec { return s.codec }
-
-// VocabularySize returns the number of words, control words included.
-func (s *Suite) VocabularySize() int { return s.words.Size() }
-
-// Task returns task i of a split.
-func (s *Suite) Task(split env.Split, i int) env.Task {
-	return env.Task{ID: fmt.Sprintf("%s-%s-%d", s.Name(), split, i), Seed: split.Seed(i)}
-}
-
-// New returns a fresh episode.
-func (*Suite) New() env.Environment { return &environment{scale: full} }
+// lessons is what a base model of this world is cloned from.
+type lessons struct{ renderer *chat.Words }
 
 // Expert returns the agent that looks up what the task asks for.
-func (*Suite) Expert() env.Actor { return expert{} }
+func (lessons) Expert() curriculum.Actor { return expert{} }
 
 // Demonstrator returns the agent that takes any bearer and, at one hop in four,
 // any fact.
-func (*Suite) Demonstrator(seed uint64) env.Actor { return newDemonstrator(seed) }
+func (lessons) Demonstrator(seed uint64) curriculum.Actor { return newDemonstrator(seed) }
 
 // The arguments of the tools, in the order in which a call is written.
 type (

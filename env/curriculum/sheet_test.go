@@ -1,4 +1,4 @@
-package drill
+package curriculum
 
 import (
 	"encoding/json"
