@@ -1,4 +1,4 @@
-// Package rollout plays episodes: it asks the policy for actions, steps the
+// Package rollout plays trajectories: it asks the policy for actions, steps the
 // environment, and has the condenser cut the window when it is full. It knows
 // nothing of training.
 package rollout
@@ -18,83 +18,67 @@ import (
 	"github.com/infinirl/infinirl/trajectory"
 )
 
-// Config says how episodes are played. Lengths are tokens.
+// Config says how trajectories are played. Lengths are tokens.
 type Config struct {
-	Condense    condense.Config
 	MaxReply    int // longest assistant turn
-	MaxTurns    int // assistant turns before the episode is truncated
+	MaxTurns    int // assistant turns before the trajectory is truncated
 	Temperature float64
-	TopP        float64
-	Concurrency int // episodes in flight at once
-	// Forget, if set, is called with the session id of each episode that ended.
-	Forget func(sessionID string)
+	Concurrency int // trajectories in flight at once
+	// Backoff says how requests that failed for a passing reason are repeated.
+	Backoff policy.Backoff
 }
 
-// Job is one episode to play.
+// Job is one trajectory to play.
 type Job struct {
 	Task         env.Task
 	TrajectoryID string
 	GroupID      string
-	// Seed determines what is sampled.
+	// Seed determines what is sampled, and what the environment leaves to chance.
 	Seed uint64
 }
 
-// Result is how an episode ended.
-type Result struct {
-	Job        Job
-	Trajectory *trajectory.Trajectory
-	Success    bool
-	// Next is the prompt that a truncated episode would have gone on from: the state
-	// s_T whose value is the bootstrap. Nil if the window itself ended the episode.
-	Next []int32
-	// Err is why the trajectory's status is failed, aborted, truncated by the
-	// condenser or context_overflow.
-	Err error
-}
-
-// Engine plays the episodes of one suite with one policy.
+// Engine plays one family of tasks with one policy.
 type Engine struct {
-	suite     env.Suite
+	tasks     env.Tasks
+	renderer  chat.Renderer
 	sampler   policy.Sampler
 	condenser condense.Condenser
 	cfg       Config
 }
 
-// New returns an engine; the condense configuration must be valid.
-func New(suite env.Suite, sampler policy.Sampler, cfg Config) (*Engine, error) {
-	condenser, err := condense.New(cfg.Condense)
-	if err != nil {
-		return nil, err
-	}
+// New returns an engine.
+func New(tasks env.Tasks, renderer chat.Renderer, sampler policy.Sampler, condenser condense.Condenser, cfg Config) (*Engine, error) {
 	for _, k := range []struct {
 		name  string
 		value int
-	}{{"MaxReply", cfg.MaxReply}, {"MaxTurns", cfg.MaxTurns}, {"Concurrency", cfg.Concurrency}} {
+	}{{"MaxReply", cfg.MaxReply}, {"MaxTurns", cfg.MaxTurns}, {"Concurrency", cfg.Concurrency}, {"Backoff.Attempts", cfg.Backoff.Attempts}} {
 		if k.value < 1 {
 			return nil, fmt.Errorf("rollout: %s: %d: want 1 or more", k.name, k.value)
 		}
 	}
-	return &Engine{suite: suite, sampler: sampler, condenser: condenser, cfg: cfg}, nil
+	return &Engine{tasks: tasks, renderer: renderer, sampler: policy.Retry(sampler, cfg.Backoff), condenser: condenser, cfg: cfg}, nil
 }
 
-// Run plays the jobs and returns their results in the order of the jobs, whatever
-// the order in which they end. ended, if not nil, hears each end, one at a time.
-// An episode that fails is a result with status failed; Run itself fails only
-// when ctx is done.
-func (e *Engine) Run(ctx context.Context, jobs []Job, ended func(Result)) ([]Result, error) {
-	results := make([]Result, len(jobs))
+// Run plays the jobs and hands each trajectory to ended as it ends, with the number of
+// its job, one at a time, in whatever order that is. A trajectory that fails is one of
+// status failed; Run itself fails when ctx is done, or with the error of ended.
+func (e *Engine) Run(ctx context.Context, jobs []Job, ended func(job int, t *trajectory.Trajectory) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	next := make(chan int)
 	var workers sync.WaitGroup
 	var hearing sync.Mutex
 	for range min(e.cfg.Concurrency, len(jobs)) {
 		workers.Go(func() {
 			for i := range next {
-				results[i] = e.play(ctx, jobs[i])
-				if ended != nil {
-					hearing.Lock()
-					ended(results[i])
-					hearing.Unlock()
+				t := e.play(ctx, jobs[i])
+				hearing.Lock()
+				if ctx.Err() == nil {
+					if err := ended(i, t); err != nil {
+						cancel(err)
+					}
 				}
+				hearing.Unlock()
 			}
 		})
 	}
@@ -108,51 +92,69 @@ feed:
 	}
 	close(next)
 	workers.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return results, nil
+	return context.Cause(ctx)
 }
 
-// play runs one episode from reset to close.
-func (e *Engine) play(ctx context.Context, job Job) Result {
-	environment := e.suite.New()
-	recorder := trajectory.NewRecorder(job.TrajectoryID, job.GroupID, e.suite.Codec(), e.condenser, 0)
-	success, status, err := e.episode(ctx, job, environment, recorder)
+// Collect is Run for those who need all trajectories at once, in the order of the jobs.
+// ended, if not nil, hears how many have ended.
+func (e *Engine) Collect(ctx context.Context, jobs []Job, ended func(n int)) ([]*trajectory.Trajectory, error) {
+	all, n := make([]*trajectory.Trajectory, len(jobs)), 0
+	err := e.Run(ctx, jobs, func(job int, t *trajectory.Trajectory) error {
+		all[job] = t
+		if n++; ended != nil {
+			ended(n)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// play runs one trajectory from reset to close.
+func (e *Engine) play(ctx context.Context, job Job) *trajectory.Trajectory {
+	environment := e.tasks.New(job.Seed)
+	recorder := trajectory.NewRecorder(job.TrajectoryID, job.GroupID, e.renderer, e.condenser)
+	success, status, err := e.turns(ctx, job, environment, recorder)
 	if closing := environment.Close(); closing != nil {
 		status, err = trajectory.Failed, errors.Join(err, fmt.Errorf("close the environment: %w", closing))
 	}
 	if ctx.Err() != nil {
 		status = trajectory.Aborted
 	}
-	result := Result{Job: job, Success: success && status == trajectory.Finished, Err: err}
+	var next []int32
 	if status == trajectory.Truncated && err == nil {
 		// Only the number of turns ended it. The window may not hold another turn.
-		if next, err := recorder.Prompt(e.cfg.MaxReply); err == nil {
-			result.Next = slices.Clone(next)
+		if prompt, err := recorder.Prompt(e.cfg.MaxReply); err == nil {
+			next = slices.Clone(prompt)
 		}
 	}
-	if e.cfg.Forget != nil {
-		e.cfg.Forget(job.TrajectoryID)
+	if forgetter, ok := e.sampler.(policy.Forgetter); ok {
+		forgetter.Forget(job.TrajectoryID)
 	}
 	t := recorder.Close(status)
+	t.Next = next
+	t.HasSuccess, t.Success = true, success && status == trajectory.Finished
+	if err != nil {
+		t.Error = err.Error()
+	}
 	t.HasScore = status.Trainable()
 	for i := range t.Entries {
 		t.Score += t.Entries[i].Reward
 	}
-	result.Trajectory = t
-	return result
+	return t
 }
 
-// episode alternates between policy and environment until one of them, or the
-// condenser, ends the episode.
-func (e *Engine) episode(ctx context.Context, job Job, environment env.Environment, recorder *trajectory.Recorder) (success bool, status trajectory.Status, err error) {
+// turns alternates between policy and environment until one of them, or the
+// condenser, ends the trajectory.
+func (e *Engine) turns(ctx context.Context, job Job, environment env.Environment, recorder *trajectory.Recorder) (success bool, status trajectory.Status, err error) {
 	observation, err := environment.Reset(ctx, job.Task)
 	if err != nil {
 		return false, trajectory.Failed, fmt.Errorf("reset to task %s: %w", job.Task.ID, err)
 	}
-	if err := recorder.Observe(observation.Messages...); err != nil {
-		return false, trajectory.Failed, err
+	if err := recorder.Start(observation.Messages, observation.Tools); err != nil {
+		return false, trajectory.Failed, fmt.Errorf("task %s: %w", job.Task.ID, err)
 	}
 	for request, turn := 0, 0; turn < e.cfg.MaxTurns; request++ {
 		prompt, err := recorder.Prompt(e.cfg.MaxReply)
@@ -162,17 +164,16 @@ func (e *Engine) episode(ctx context.Context, job Job, environment env.Environme
 			}
 			return false, trajectory.Failed, err
 		}
-		reply := e.cfg.MaxReply
-		tokens, summarizing := recorder.Summarizing()
-		if summarizing {
-			reply = tokens
+		ask, reply := recorder.Asked(), e.cfg.MaxReply
+		if ask != nil {
+			reply = ask.Tokens
 		}
 		action, err := e.act(ctx, job, request, prompt, reply, recorder)
 		if err != nil {
 			return false, trajectory.Failed, fmt.Errorf("turn %d: %w", turn, err)
 		}
-		if summarizing {
-			continue // the environment does not hear of it
+		if ask != nil {
+			continue // a summary: the environment does not hear of it
 		}
 		turn++
 		observation, err = environment.Step(ctx, action)
@@ -192,21 +193,22 @@ func (e *Engine) episode(ctx context.Context, job Job, environment env.Environme
 
 // act samples one assistant turn, or a summary, and records it.
 func (e *Engine) act(ctx context.Context, job Job, request int, prompt []int32, reply int, recorder *trajectory.Recorder) (chat.Message, error) {
-	completions, err := e.sampler.Sample(ctx, []policy.Request{{
+	c, err := e.sampler.Sample(ctx, policy.Request{
 		SessionID:   job.TrajectoryID,
 		Prompt:      prompt,
 		MaxTokens:   reply,
-		Stop:        e.suite.Codec().Stop(),
+		Stop:        e.renderer.Stop(),
 		Temperature: e.cfg.Temperature,
-		TopP:        e.cfg.TopP,
 		Seed:        rand.NewPCG(job.Seed, uint64(request)).Uint64(),
-	}})
+	})
 	if err != nil {
 		return chat.Message{}, err
 	}
-	if len(completions) != 1 {
-		return chat.Message{}, errors.New("the sampler did not answer the one request")
+	if c.FinishReason != policy.FinishStop && c.FinishReason != policy.FinishLength {
+		return chat.Message{}, fmt.Errorf("the sampler finished for the reason %q: want %s, %s or %s", c.FinishReason, policy.FinishStop, policy.FinishLength, policy.FinishAbort)
 	}
-	c := completions[0]
-	return recorder.Reply(c.Tokens, c.LogProbs, c.PolicyVersion)
+	if len(c.Tokens) > reply {
+		return chat.Message{}, fmt.Errorf("the sampler gave %d tokens, asked for were %d", len(c.Tokens), reply)
+	}
+	return recorder.Reply(c.Tokens, c.LogProbs, trajectory.Versions{First: c.FirstVersion, Last: c.LastVersion})
 }

@@ -2,15 +2,21 @@ package rollout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/suites"
+	"github.com/infinirl/infinirl/env/curriculum"
+	"github.com/infinirl/infinirl/env/keytodoor"
+	"github.com/infinirl/infinirl/env/search"
+	"github.com/infinirl/infinirl/env/toolcall"
 	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/policy/scripted"
 	"github.com/infinirl/infinirl/rollout"
@@ -19,42 +25,71 @@ import (
 
 // windows are the context windows of the shipped configurations.
 var windows = map[string]condense.Config{
-	"search":    {Rule: condense.ToolFIFO, Mode: condense.Pair, High: 160, Low: 110, KeepLast: 1},
-	"keytodoor": {Rule: condense.ToolFIFO, Mode: condense.Pair, High: 80, Low: 60, KeepLast: 1},
+	"search":    {Rule: condense.ToolFIFO, High: 160, Low: 110, KeepLast: 1},
+	"keytodoor": {Rule: condense.ToolFIFO, High: 80, Low: 60, KeepLast: 1},
 }
 
-func play(t *testing.T, name string, n int, cfg rollout.Config, wrap func(policy.Sampler) policy.Sampler, actor func(env.Suite) func(uint64) env.Actor) []rollout.Result {
+var worlds = map[string]curriculum.World{"search": search.World(), "keytodoor": keytodoor.World()}
+
+// setting is how trajectories are played in a test.
+type setting struct {
+	rollout.Config
+	condense condense.Config
+}
+
+func newEngine(t testing.TB, name string, s setting, wrap func(policy.Sampler) policy.Sampler, actor func(curriculum.World) func(uint64) curriculum.Actor) *rollout.Engine {
 	t.Helper()
-	suite, err := suites.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sampler policy.Sampler = scripted.New(suite.Codec().(scripted.Codec), actor(suite))
+	world := worlds[name]
+	var sampler policy.Sampler = scripted.New(world.Renderer, actor(world))
 	if wrap != nil {
 		sampler = wrap(sampler)
 	}
-	engine, err := rollout.New(suite, sampler, cfg)
+	condenser, err := condense.New(s.condense)
 	if err != nil {
 		t.Fatal(err)
 	}
+	engine, err := rollout.New(world.Tasks, world.Renderer, sampler, condenser, s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+func jobsOf(name string, n int) []rollout.Job {
 	jobs := make([]rollout.Job, n)
 	for i := range jobs {
-		jobs[i] = rollout.Job{Task: suite.Task(env.Eval, i), TrajectoryID: fmt.Sprint(name, i), GroupID: fmt.Sprint(i), Seed: uint64(i)}
+		jobs[i] = rollout.Job{Task: worlds[name].Tasks.Task(env.Eval, i), TrajectoryID: fmt.Sprint(name, i), GroupID: fmt.Sprint(i), Seed: uint64(i)}
 	}
-	results, err := engine.Run(context.Background(), jobs, nil)
+	return jobs
+}
+
+func play(t testing.TB, name string, n int, s setting, wrap func(policy.Sampler) policy.Sampler, actor func(curriculum.World) func(uint64) curriculum.Actor) []*trajectory.Trajectory {
+	t.Helper()
+	all, err := newEngine(t, name, s, wrap, actor).Collect(context.Background(), jobsOf(name, n), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return results
+	return all
 }
 
-func config(name string) rollout.Config {
-	return rollout.Config{Condense: windows[name], MaxReply: 8, MaxTurns: 30, Temperature: 1, Concurrency: 4}
+func config(name string) setting {
+	return setting{rollout.Config{MaxReply: 8, MaxTurns: 30, Temperature: 1, Concurrency: 4, Backoff: policy.DefaultBackoff}, windows[name]}
 }
 
-func expert(s env.Suite) func(uint64) env.Actor {
-	return func(uint64) env.Actor { return s.Expert() }
+func expert(w curriculum.World) func(uint64) curriculum.Actor {
+	return func(uint64) curriculum.Actor { return w.Expert() }
 }
+
+// looker always looks.
+func looker(curriculum.World) func(uint64) curriculum.Actor {
+	return func(uint64) curriculum.Actor { return look{} }
+}
+
+type look struct{}
+
+func (look) Act([]chat.Message) (chat.Message, error) { return toolcall.New("look", struct{}{}), nil }
+
+func demonstrator(w curriculum.World) func(uint64) curriculum.Actor { return w.Demonstrator }
 
 // The condensed window shows all that is needed: an expert that reads nothing but
 // the prompt's token ids always succeeds, over three segments or more.
@@ -64,11 +99,11 @@ func TestExpertSucceedsFromTheWindowAlone(t *testing.T) {
 		segments, tokens := 0, 0
 		results := play(t, name, 200, config(name), nil, expert)
 		for _, r := range results {
-			if r.Err != nil || !r.Success || r.Trajectory.Score != 1 {
-				t.Fatalf("%s: success %v, score %v, status %s, error %v", r.Job.TrajectoryID, r.Success, r.Trajectory.Score, r.Trajectory.Status, r.Err)
+			if r.Error != "" || !r.Success || r.Score != 1 {
+				t.Fatalf("%s: success %v, score %v, status %s, error %v", r.ID, r.Success, r.Score, r.Status, r.Error)
 			}
-			segments += len(r.Trajectory.Segments)
-			for _, e := range r.Trajectory.Entries {
+			segments += len(r.Segments)
+			for _, e := range r.Entries {
 				tokens += len(e.IDs)
 			}
 		}
@@ -88,18 +123,16 @@ type recording struct {
 	replies map[string][][]int32
 }
 
-func (r *recording) Sample(ctx context.Context, reqs []policy.Request) ([]policy.Completion, error) {
-	completions, err := r.Sampler.Sample(ctx, reqs)
+func (r *recording) Sample(ctx context.Context, request policy.Request) (policy.Completion, error) {
+	c, err := r.Sampler.Sample(ctx, request)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, req := range reqs {
-		r.prompts[req.SessionID] = append(r.prompts[req.SessionID], slices.Clone(req.Prompt))
-		r.replies[req.SessionID] = append(r.replies[req.SessionID], slices.Clone(completions[i].Tokens))
-	}
-	return completions, nil
+	r.prompts[request.SessionID] = append(r.prompts[request.SessionID], slices.Clone(request.Prompt))
+	r.replies[request.SessionID] = append(r.replies[request.SessionID], slices.Clone(c.Tokens))
+	return c, nil
 }
 
 // Every token that is trained on was sampled from exactly the row's tokens before
@@ -108,24 +141,24 @@ func TestRowsReproduceEveryPromptTheSamplerSaw(t *testing.T) {
 	t.Parallel()
 	for name := range windows {
 		for _, mode := range []string{condense.Pair, condense.Result} {
-			if mode == condense.Result && name != "keytodoor" {
-				continue // without its call, a page does not tell the scripted actors where they are
+			actor := demonstrator
+			if mode == condense.Result { // without its call, a result does not tell the scripted actors where they are
+				if name != "keytodoor" {
+					continue
+				}
+				actor = looker
 			}
 			cfg := config(name)
+			cfg.condense.Set("mode", mode)
 			seen := &recording{prompts: map[string][][]int32{}, replies: map[string][][]int32{}}
-			results := play(t, name, 40, cfg, func(s policy.Sampler) policy.Sampler { seen.Sampler = s; return seen },
-				func(s env.Suite) func(uint64) env.Actor { return s.Demonstrator })
+			results := play(t, name, 40, cfg, func(s policy.Sampler) policy.Sampler { seen.Sampler = s; return seen }, actor)
 			checkRows(t, results, seen, cfg)
 		}
 	}
 }
 
-func checkRows(t *testing.T, results []rollout.Result, seen *recording, cfg rollout.Config) {
+func checkRows(t *testing.T, closed []*trajectory.Trajectory, seen *recording, cfg setting) {
 	t.Helper()
-	var closed []*trajectory.Trajectory
-	for _, r := range results {
-		closed = append(closed, r.Trajectory)
-	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +180,8 @@ func checkRows(t *testing.T, results []rollout.Result, seen *recording, cfg roll
 			if !slices.Equal(tokens[:at], prompt) {
 				t.Fatalf("%s, inv_iter %d, token %d: the row differs from the prompt that was sampled from", id, row.InvIter, at)
 			}
-			if len(prompt)+cfg.MaxReply > cfg.Condense.High {
-				t.Errorf("%s, inv_iter %d: a prompt of %d tokens and a reply of %d exceed %d", id, row.InvIter, len(prompt), cfg.MaxReply, cfg.Condense.High)
+			if len(prompt)+cfg.MaxReply > cfg.condense.High {
+				t.Errorf("%s, inv_iter %d: a prompt of %d tokens and a reply of %d exceed %d", id, row.InvIter, len(prompt), cfg.MaxReply, cfg.condense.High)
 			}
 			if !slices.Equal(tokens[at:at+len(reply)], reply) || slices.Contains(mask[at:at+len(reply)], false) {
 				t.Fatalf("%s, inv_iter %d, token %d: the row differs from what was sampled", id, row.InvIter, at)
@@ -165,48 +198,54 @@ func checkRows(t *testing.T, results []rollout.Result, seen *recording, cfg roll
 
 func TestRunStopsWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
-	suite, err := suites.ByName("search")
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := rollout.New(suite, scripted.New(suite.Codec().(scripted.Codec), expert(suite)), config("search"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := newEngine(t, "search", config("search"), nil, expert)
 	ctx, cancel := context.WithCancel(context.Background())
-	jobs := make([]rollout.Job, 1000)
-	for i := range jobs {
-		jobs[i] = rollout.Job{Task: suite.Task(env.Eval, i), TrajectoryID: fmt.Sprint(i), Seed: uint64(i)}
-	}
 	ended := 0
-	_, err = engine.Run(ctx, jobs, func(rollout.Result) {
+	err := engine.Run(ctx, jobsOf("search", 1000), func(int, *trajectory.Trajectory) error {
 		if ended++; ended == 10 {
 			cancel()
 		}
+		return nil
 	})
 	if err != context.Canceled {
 		t.Errorf("Run returned %v, want %v", err, context.Canceled)
 	}
 	if ended > 20 {
-		t.Errorf("%d episodes ended after the context did", ended)
+		t.Errorf("%d trajectories ended after the context did", ended)
 	}
 }
 
-// A task that does not fit the window ends its episode, with the reason.
-func TestOverflowEndsTheEpisode(t *testing.T) {
+// What hears of the trajectories can end the run.
+func TestRunStopsWithTheErrorOfItsHearer(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the disk is full")
+	ended := 0
+	err := newEngine(t, "search", config("search"), nil, expert).Run(context.Background(), jobsOf("search", 1000), func(int, *trajectory.Trajectory) error {
+		if ended++; ended == 10 {
+			return full
+		}
+		return nil
+	})
+	if err != full || ended != 10 {
+		t.Errorf("error %v after %d trajectories, want %v after 10", err, ended, full)
+	}
+}
+
+// A task that does not fit the window ends its trajectory, with the reason.
+func TestOverflowEndsTheTrajectory(t *testing.T) {
 	t.Parallel()
 	cfg := config("search")
-	cfg.Condense.High, cfg.Condense.Low = 20, 10
+	cfg.condense.High, cfg.condense.Low = 20, 10
 	for _, r := range play(t, "search", 3, cfg, nil, expert) {
-		if r.Trajectory.Status != trajectory.ContextOverflow || r.Err == nil {
-			t.Errorf("status %s, error %v, want %s with the reason", r.Trajectory.Status, r.Err, trajectory.ContextOverflow)
+		if r.Status != trajectory.ContextOverflow || !strings.Contains(r.Error, "tokens") {
+			t.Errorf("status %s, error %q, want %s with the reason", r.Status, r.Error, trajectory.ContextOverflow)
 		}
 	}
 }
 
-// An episode that the number of turns ends says what it would have gone on from: the
+// A trajectory that the number of turns ends says what it would have gone on from: the
 // prompt of the next turn.
-func TestTruncatedEpisodesKeepTheirNextPrompt(t *testing.T) {
+func TestTruncatedTrajectoriesKeepTheirNextPrompt(t *testing.T) {
 	t.Parallel()
 	for name := range windows {
 		cfg := config(name)
@@ -215,9 +254,9 @@ func TestTruncatedEpisodesKeepTheirNextPrompt(t *testing.T) {
 		whole := &recording{prompts: map[string][][]int32{}, replies: map[string][][]int32{}}
 		play(t, name, 8, config(name), func(s policy.Sampler) policy.Sampler { whole.Sampler = s; return whole }, expert)
 		for _, r := range cut {
-			id := r.Job.TrajectoryID
-			if r.Trajectory.Status != trajectory.Truncated || r.Success {
-				t.Errorf("%s: status %s, success %v", id, r.Trajectory.Status, r.Success)
+			id := r.ID
+			if r.Status != trajectory.Truncated || r.Success {
+				t.Errorf("%s: status %s, success %v", id, r.Status, r.Success)
 			}
 			if !slices.Equal(r.Next, whole.prompts[id][cfg.MaxTurns]) {
 				t.Errorf("%s: the next prompt is not that of turn %d", id, cfg.MaxTurns)
