@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,9 +24,6 @@ type state struct {
 	TrainableTokens int64       `json:"trainable_tokens"`
 	WallSeconds     float64     `json:"wall_seconds"`
 	PeakRSSBytes    int64       `json:"peak_rss_bytes"`
-	// ConsumedTrajectories is the range of trajectory ids, "step-NNNNNN/…", that
-	// the weights have learnt from: none is trained on twice.
-	ConsumedTrajectories [2]string `json:"consumed_trajectories"`
 }
 
 const (
@@ -34,20 +32,22 @@ const (
 )
 
 // checkpoint writes checkpoints/step-NNNNNN and removes the oldest ones.
-func (r *run) checkpoint() error {
+func (r *run) checkpoint(ctx context.Context) error {
 	s := r.earlier
 	s.WallSeconds += r.wall()
 	s.PeakRSSBytes = max(s.PeakRSSBytes, peakRSS())
-	if s.Step > 0 {
-		s.ConsumedTrajectories = [2]string{checkpointName(1), checkpointName(s.Step)}
-	}
 	path := filepath.Join(r.dir, checkpointsName, checkpointName(s.Step))
 	if _, err := os.Stat(path); err == nil {
 		return nil // written by the run that is resumed
 	}
 	err := createDirectory(path, func(temporary string) error {
-		if err := r.learner.Save(temporary); err != nil {
+		if err := r.Learner.Save(ctx, temporary); err != nil {
 			return err
+		}
+		if r.Critic != nil {
+			if err := r.Critic.Save(ctx, temporary); err != nil {
+				return err
+			}
 		}
 		return atomicfile.Write(filepath.Join(temporary, stateName), func(w io.Writer) error {
 			e := json.NewEncoder(w)
@@ -113,7 +113,8 @@ func LatestCheckpoint(dir string) (string, error) {
 
 // loadCheckpoint reads the newest checkpoint of a run. A run that was killed
 // before its first one starts from the beginning.
-func loadCheckpoint(dir string, learner Learner) (state, error) {
+func (r *run) loadCheckpoint(ctx context.Context) (state, error) {
+	dir := r.dir
 	if err := removeLeftovers(filepath.Join(dir, checkpointsName)); err != nil {
 		return state{}, err
 	}
@@ -132,8 +133,13 @@ func loadCheckpoint(dir string, learner Learner) (state, error) {
 	if want := checkpointName(s.Step); want != names[len(names)-1] {
 		return state{}, fmt.Errorf("%s: step %d in the checkpoint %s: want %s", filepath.Join(path, stateName), s.Step, names[len(names)-1], want)
 	}
-	if err := learner.Load(path); err != nil {
+	if err := r.Learner.Load(ctx, path); err != nil {
 		return state{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Critic != nil {
+		if err := r.Critic.Load(ctx, path); err != nil {
+			return state{}, fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return s, nil
 }
@@ -144,7 +150,6 @@ func readState(path string) (s state, err error) {
 		return s, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
-	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/rollout"
@@ -26,7 +24,7 @@ type Evaluation struct {
 	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
 	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
 	Temperature           float64 `json:"temperature"`
-	Failed                int     `json:"failed"` // episodes that an error ended: no successes
+	Failed                int     `json:"failed"` // trajectories that an error ended: no successes
 	// What the model was asked and went through (prefill and decode), a trajectory.
 	PolicyCallsPerTrajectory  float64 `json:"policy_calls_per_trajectory"`
 	SummaryCallsPerTrajectory float64 `json:"summary_calls_per_trajectory"`
@@ -65,83 +63,78 @@ const summaryName = "summary.json"
 
 // evaluate plays the unseen tasks, the same ones and with the same seeds every
 // time.
-func (r *run) evaluate(ctx context.Context, what string, temperature float64) (Evaluation, error) {
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, streamEval))
-	jobs := make([]rollout.Job, r.cfg.Eval.Tasks)
+func (t *Trainer) evaluate(ctx context.Context, what string, temperature float64, progress *Progress) (Evaluation, error) {
+	rng := rand.New(rand.NewPCG(t.cfg.Seed, streamEval))
+	jobs := make([]rollout.Job, min(t.cfg.Eval.Tasks, t.Tasks.Len(env.Eval)))
 	for i := range jobs {
-		task := r.suite.Task(env.Eval, i)
+		task := t.Tasks.Task(env.Eval, i)
 		jobs[i] = rollout.Job{Task: task, TrajectoryID: "eval/" + task.ID, GroupID: task.ID, Seed: rng.Uint64()}
 	}
-	results, err := r.rollouts(ctx, what, jobs, temperature)
+	played, err := t.play(ctx, what, jobs, temperature, progress)
 	if err != nil {
 		return Evaluation{}, err
 	}
-	m, _, _ := r.summarise(results)
-	if m.Failed == len(results) {
-		return Evaluation{}, fmt.Errorf("%s: all %d episodes failed, the first of them: %w", what, m.Failed, results[0].Err)
+	m := summarise(played)
+	if m.Failed == len(played) {
+		return Evaluation{}, fmt.Errorf("%s: all %d trajectories failed, the first of them: %s", what, m.Failed, played[0].Error)
 	}
 	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
 		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}
-	for _, result := range results {
-		cost, err := result.Trajectory.Cost()
+	for _, p := range played {
+		cost, err := p.Cost()
 		if err != nil {
 			return Evaluation{}, err
 		}
-		n := float64(len(results))
+		n := float64(len(played))
 		e.PolicyCallsPerTrajectory += float64(cost.Replies) / n
 		e.PolicyTokensPerTrajectory += float64(cost.Processed()) / n
-		for _, entry := range result.Trajectory.Entries {
+		for _, entry := range p.Entries {
 			if entry.Summary && entry.Sampled() {
 				e.SummaryCallsPerTrajectory += 1 / n
 			}
 		}
 	}
-	e.SameBoundaries, err = r.sameBoundaries(ctx, results, temperature)
+	e.SameBoundaries, err = t.sameBoundaries(ctx, jobs, played, temperature)
 	return e, err
 }
 
 // sameBoundaries condenses the trajectories once more, from their messages, and
 // returns the share of segments whose prompt is the same. Where the rule has the
 // policy write summaries, it writes them again, with another seed.
-func (r *run) sameBoundaries(ctx context.Context, results []rollout.Result, temperature float64) (float64, error) {
-	condenser, err := condense.New(r.cfg.condenser())
-	if err != nil {
-		return 0, err
-	}
+func (t *Trainer) sameBoundaries(ctx context.Context, jobs []rollout.Job, played []*trajectory.Trajectory, temperature float64) (float64, error) {
 	same, all := 0, 0
-	for i, result := range results {
-		t := result.Trajectory
-		recording := trajectory.Recording{ID: t.ID, Group: t.GroupID, Reply: r.cfg.Rollout.MaxReply}
-		for _, e := range t.Entries {
+	sampler := policy.Retry(t.Sampler, policy.DefaultBackoff)
+	for i, p := range played {
+		recording := trajectory.Recording{ID: p.ID, Group: p.GroupID, Reply: t.cfg.Rollout.MaxReply}
+		for _, e := range p.Entries {
 			if !e.Summary {
-				recording.Messages = append(recording.Messages, e.Message)
+				recording.Messages = append(recording.Messages, trajectory.RecordedMessage{Message: e.Message})
 			}
 		}
 		var sampling error
-		seeds := rand.New(rand.NewPCG(^result.Job.Seed, uint64(i)))
-		session := "again/" + t.ID
+		seeds := rand.New(rand.NewPCG(^jobs[i].Seed, uint64(i)))
+		session := "again/" + p.ID
 		recording.Summarize = func(prompt []int32, tokens int) ([]int32, error) {
-			written, err := r.sampler.Sample(ctx, []policy.Request{{
-				SessionID: session, Prompt: prompt, MaxTokens: tokens, Stop: r.suite.Codec().Stop(),
+			written, err := sampler.Sample(ctx, policy.Request{
+				SessionID: session, Prompt: prompt, MaxTokens: tokens, Stop: t.Renderer.Stop(),
 				Temperature: temperature, Seed: seeds.Uint64(),
-			}})
-			if err != nil {
-				sampling = err
-				return nil, err
-			}
-			return written[0].Tokens, nil
+			})
+			sampling = err
+			return written.Tokens, err
 		}
-		all += len(t.Segments)
-		again, _, err := trajectory.Recut(recording, r.suite.Codec(), condenser)
-		r.sampler.Forget(session)
+		all += len(p.Segments)
+		again, _, err := trajectory.Recut(recording, t.Renderer, t.Condenser)
+		if forgetter, ok := sampler.(policy.Forgetter); ok {
+			forgetter.Forget(session)
+		}
 		if sampling != nil {
 			return 0, sampling
 		}
 		if err != nil {
 			continue // a reply that is no message cannot be told again
 		}
-		for k := range min(len(t.Segments), len(again.Segments)) {
-			a, errA := t.Prompt(k)
+		for k := range min(len(p.Segments), len(again.Segments)) {
+			a, errA := p.Prompt(k)
 			b, errB := again.Prompt(k)
 			if errA == nil && errB == nil && slices.Equal(a, b) {
 				same++
@@ -151,32 +144,29 @@ func (r *run) sameBoundaries(ctx context.Context, results []rollout.Result, temp
 	return float64(same) / float64(max(1, all)), nil
 }
 
-// Evaluate plays unseen tasks with the base model of a configuration.
-func Evaluate(ctx context.Context, cfg Config, temperature float64, progress *Progress) (e Evaluation, err error) {
-	r := &run{cfg: cfg, progress: progress, started: time.Now()}
-	base, err := r.openEnvironment()
-	if err != nil {
-		return e, err
+// Evaluate plays unseen tasks with the sampler's weights as they are.
+func (t *Trainer) Evaluate(ctx context.Context, temperature float64, progress *Progress) (Evaluation, error) {
+	if progress == nil {
+		progress = NewProgress(io.Discard, false)
 	}
-	if r.sampler, err = newSampler(base, cfg, 0); err != nil {
-		return e, err
+	if err := t.Check(ctx); err != nil {
+		return Evaluation{}, err
 	}
-	defer func() { err = errors.Join(err, r.sampler.Close()) }()
-	return r.evaluate(ctx, "evaluating", temperature)
+	return t.evaluate(ctx, "evaluating", temperature, progress)
 }
 
 // finish evaluates the trained policy and writes the summary.
 func (r *run) finish(ctx context.Context) (*Summary, error) {
-	sampled, err := r.evaluate(ctx, "evaluating, sampled", r.cfg.Eval.Temperature)
+	sampled, err := r.evaluate(ctx, "evaluating, sampled", r.cfg.Eval.Temperature, r.progress)
 	if err != nil {
 		return nil, err
 	}
-	greedy, err := r.evaluate(ctx, "evaluating, greedy", 0)
+	greedy, err := r.evaluate(ctx, "evaluating, greedy", 0, r.progress)
 	if err != nil {
 		return nil, err
 	}
 	s := &Summary{
-		Env:                   r.cfg.Env,
+		Env:                   r.Tasks.Name(),
 		WarmStartSuccess:      r.earlier.WarmStart.Success,
 		EvalSuccess:           sampled.Success,
 		GreedySuccess:         greedy.Success,
@@ -184,7 +174,7 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 		Steps:                 r.earlier.Step,
 		SegmentsPerTrajectory: sampled.SegmentsPerTrajectory,
 		TokensPerTrajectory:   sampled.TokensPerTrajectory,
-		ContextWindow:         r.cfg.Condense.High,
+		ContextWindow:         r.cfg.Window,
 		TrainableTokens:       r.earlier.TrainableTokens,
 		WallSeconds:           r.earlier.WallSeconds + r.wall(),
 		PeakRSSBytes:          max(r.earlier.PeakRSSBytes, peakRSS()),

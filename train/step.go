@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,27 +14,27 @@ import (
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/batch"
-	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/ppo"
-	"github.com/infinirl/infinirl/rollout"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
 // step plays one step's rollouts and learns from them.
 func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	start := time.Now()
-	results, err := r.rollouts(ctx, fmt.Sprintf("step %d: rollout", step+1), r.jobs(step), r.cfg.Rollout.Temperature)
+	played, err := r.play(ctx, fmt.Sprintf("step %d: rollout", step+1), r.jobs(step), r.cfg.Rollout.Temperature, r.progress)
 	if err != nil {
 		return StepMetrics{}, err
 	}
-	metrics, closed, next := r.summarise(results)
+	metrics := summarise(played)
+	closed := r.choose(played, &metrics)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
-		first := results[0]
-		if first.Err == nil {
-			return metrics, fmt.Errorf("step %d: no trajectory can be trained on: the first ended %s, and train.truncated is %s", step+1, first.Trajectory.Status, r.cfg.Train.Truncated)
+		first := played[0]
+		if first.Error == "" {
+			return metrics, fmt.Errorf("step %d: no trajectory can be trained on: the first ended %s, and train.truncated is %s", step+1, first.Status, r.cfg.Train.Truncated)
 		}
-		return metrics, fmt.Errorf("step %d: no trajectory can be trained on; the first ended so: %w", step+1, first.Err)
+		return metrics, fmt.Errorf("step %d: no trajectory can be trained on; the first ended so: %s", step+1, first.Error)
 	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	metrics.Timing.RolloutSeconds = time.Since(start).Seconds()
 
 	start = time.Now()
-	if err := r.assignCredit(ctx, b, next); err != nil {
+	if err := r.assignCredit(ctx, b); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
@@ -62,60 +63,10 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	return metrics, nil
 }
 
-// Streams of random numbers of one seed; those of the steps' episodes are 0, 1, 2, ….
-const (
-	streamTasks   = 1 << 40
-	streamShuffle = 2 << 40
-	streamEval    = 3 << 40
-)
-
-// jobs are the episodes of a step: every task of a group the same, every seed its own.
-func (r *run) jobs(step int) []rollout.Job {
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(step)))
-	size := r.cfg.Rollout.GroupSize
-	jobs := make([]rollout.Job, r.cfg.Rollout.Groups*size)
-	// Runs with other seeds train on other tasks.
-	first := rand.New(rand.NewPCG(r.cfg.Seed, streamTasks)).IntN(1<<30) + step*r.cfg.Rollout.Groups
-	for i := range jobs {
-		task := r.suite.Task(env.Train, first+i/size)
-		jobs[i] = rollout.Job{
-			Task:         task,
-			TrajectoryID: fmt.Sprintf("step-%06d/%s/%d", step+1, task.ID, i%size),
-			GroupID:      fmt.Sprintf("step-%06d/%s", step+1, task.ID),
-			Seed:         rng.Uint64(),
-		}
-	}
-	return jobs
-}
-
-// rollouts plays jobs with the current weights.
-func (r *run) rollouts(ctx context.Context, what string, jobs []rollout.Job, temperature float64) ([]rollout.Result, error) {
-	engine, err := rollout.New(r.suite, r.sampler, rollout.Config{
-		Condense:    r.cfg.condenser(),
-		MaxReply:    r.cfg.Rollout.MaxReply,
-		MaxTurns:    r.cfg.Rollout.MaxTurns,
-		Temperature: temperature,
-		Concurrency: r.cfg.Rollout.Concurrency,
-		Forget:      r.sampler.Forget,
-	})
-	if err != nil {
-		return nil, err
-	}
-	ended := 0
-	r.progress.Status(what, 0, len(jobs))
-	return engine.Run(ctx, jobs, func(rollout.Result) {
-		ended++
-		r.progress.Status(what, ended, len(jobs))
-	})
-}
-
-// summarise returns the metrics of a step's results, the trajectories that are
-// trained on, and the state that each truncated one of them would have gone on from.
-func (r *run) summarise(results []rollout.Result) (m StepMetrics, closed []*trajectory.Trajectory, next map[string][]int32) {
-	m.Trajectories = len(results)
-	next = map[string][]int32{}
-	for _, result := range results {
-		t := result.Trajectory
+// summarise returns the metrics of trajectories as they were played.
+func summarise(played []*trajectory.Trajectory) (m StepMetrics) {
+	m.Trajectories = len(played)
+	for _, t := range played {
 		m.SegmentsPerTrajectory += float64(len(t.Segments))
 		for _, e := range t.Entries {
 			m.TokensPerTrajectory += float64(len(e.IDs))
@@ -124,49 +75,63 @@ func (r *run) summarise(results []rollout.Result) (m StepMetrics, closed []*traj
 			m.Failed++
 			continue
 		}
-		if result.Success {
+		if t.Success {
 			m.Success++
 		}
 		m.ReturnMean += t.Score
 		if t.Status != trajectory.Finished {
 			m.Truncated++
 		}
-		if len(t.Segments) == 0 || result.Next != nil && r.cfg.Train.Truncated == "drop" {
-			continue
-		}
-		closed = append(closed, t)
-		if result.Next != nil && r.cfg.Train.Truncated == "bootstrap" {
-			next[t.ID] = result.Next
-		}
 	}
-	n := float64(len(results))
+	n := float64(len(played))
 	m.Success /= n
 	m.ReturnMean /= n
 	m.SegmentsPerTrajectory /= n
 	m.TokensPerTrajectory /= n
-	return m, closed, next
+	return m
+}
+
+// choose returns the trajectories that are trained on: those that may be, that the
+// window ever held, that are not left out as truncated, and whose policy is not too old.
+func (r *run) choose(played []*trajectory.Trajectory, m *StepMetrics) (chosen []*trajectory.Trajectory) {
+	for _, t := range played {
+		switch {
+		case !t.Status.Trainable() || len(t.Segments) == 0:
+		case t.Next != nil && r.cfg.Train.Truncated == "drop":
+		case r.Learner.Version()-t.OldestVersion() > int64(r.cfg.Rollout.MaxStaleness):
+			m.Stale++
+		default:
+			chosen = append(chosen, t)
+		}
+	}
+	return chosen
 }
 
 // assignCredit fills everything the loss needs.
-func (r *run) assignCredit(ctx context.Context, b *batch.Batch, next map[string][]int32) error {
-	if r.cfg.Train.OldLogProbs == "learner" {
-		if err := r.learner.LogProbs(ctx, b); err != nil {
+func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
+	switch {
+	case r.cfg.Train.OldLogProbs == "learner":
+		if b.OldLogProbs, err = r.Learner.LogProbs(ctx, b); err != nil {
 			return err
 		}
-	} else {
+	case b.RolloutLogProbs == nil:
+		return errors.New("train.old_log_probs: rollout: the sampler gives no log-probs: want learner")
+	default:
 		b.OldLogProbs = b.RolloutLogProbs
 	}
 	if r.cfg.PPO.KLCoef != 0 {
-		if err := r.learner.RefLogProbs(ctx, b); err != nil {
+		if b.RefLogProbs, err = r.Reference.LogProbs(ctx, b); err != nil {
 			return err
 		}
 	}
-	if r.hasCritic() {
-		if err := r.learner.Values(ctx, b); err != nil {
+	if r.readsValues() {
+		if b.Values, err = r.Critic.Values(ctx, b); err != nil {
 			return err
 		}
-		if err := r.bootstrap(ctx, b, next); err != nil {
-			return err
+		if r.cfg.Train.Truncated == "bootstrap" {
+			if err := r.bootstrap(ctx, b); err != nil {
+				return err
+			}
 		}
 	}
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
@@ -175,22 +140,16 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch, next map[string]
 	return advantage.Compute(b, r.cfg.Advantage)
 }
 
-// hasCritic tells whether the estimator reads values: otherwise no critic is trained.
-func (r *run) hasCritic() bool {
-	estimator, err := advantage.Lookup(r.cfg.Advantage.Estimator)
-	return err == nil && estimator.Values
-}
-
 // bootstrap states V(s_T) on the last segment of each truncated trajectory.
-func (r *run) bootstrap(ctx context.Context, b *batch.Batch, next map[string][]int32) error {
+func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
 	var rows []int
 	var states [][]int32
 	for i, row := range b.Rows {
-		if state, ok := next[row.TrajectoryID]; ok && row.InvIter == 0 {
-			rows, states = append(rows, i), append(states, state)
+		if row.NextIDs != nil {
+			rows, states = append(rows, i), append(states, row.NextIDs)
 		}
 	}
-	values, err := r.learner.StateValues(ctx, states)
+	values, err := r.Critic.StateValues(ctx, states)
 	if err != nil {
 		return err
 	}
@@ -207,16 +166,10 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 	if err != nil {
 		return err
 	}
-	done, total := 0, len(b.Rows)*r.cfg.Train.Epochs
-	what := fmt.Sprintf("step %d: update", step+1)
-	r.learner.progress = func(rows int) {
-		done += rows
-		r.progress.Status(what, done, total)
-	}
-	r.learner.decay(r.cfg.learningRateShare(step))
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, streamShuffle+uint64(step)))
-	var losses ppo.Stats
-	updates := 0
+	what := fmt.Sprintf("step %d: update", step+1)
+	var updates []ppo.Metrics
+	total := r.cfg.Train.Epochs * r.cfg.Train.Minibatches
 	for range r.cfg.Train.Epochs {
 		order := rng.Perm(len(trajectories))
 		for k := range r.cfg.Train.Minibatches {
@@ -227,27 +180,50 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 			if len(rows) == 0 {
 				continue
 			}
-			stats, err := r.learner.Update(ctx, b.Select(rows), r.cfg.PPO, Parts{Actor: step >= r.cfg.Train.CriticWarmup, Critic: r.hasCritic()})
+			update, err := r.optimize(ctx, step, b.Select(rows), metrics)
 			if err != nil {
 				return err
 			}
-			losses.Merge(stats.Losses)
-			metrics.ActorGradNorm += stats.ActorGradNorm
-			metrics.CriticGradNorm += stats.CriticGradNorm
-			updates++
+			updates = append(updates, update)
+			r.progress.Status(what, len(updates), total)
 		}
 	}
-	if err := r.sampler.Refresh(ctx, r.learner.Version(), nil); err != nil {
-		return err
-	}
-	metrics.Update = losses.Metrics().PerUpdate(updates)
-	metrics.ActorGradNorm /= float64(updates)
-	metrics.CriticGradNorm /= float64(updates)
-	return nil
+	metrics.Update = ppo.CombineMetrics(updates)
+	metrics.ActorGradNorm /= float64(len(updates))
+	metrics.CriticGradNorm /= float64(len(updates))
+	return r.publish(ctx)
 }
 
-// drift is the largest difference between the learner's log-probs and the sampler's.
+// optimize takes one step of the policy, but in the first steps that train the critic
+// alone, and one of the critic, if there is one to train.
+func (r *run) optimize(ctx context.Context, step int, mini *batch.Batch, metrics *StepMetrics) (ppo.Metrics, error) {
+	share := r.cfg.learningRateShare(step)
+	var update ppo.Metrics
+	if step >= r.cfg.Train.CriticWarmup {
+		result, err := r.Learner.Update(ctx, mini, learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: share * r.cfg.Train.ActorLR})
+		if err != nil {
+			return update, err
+		}
+		update = result.Metrics
+		metrics.ActorGradNorm += result.GradNorm
+	}
+	if r.readsValues() {
+		result, err := r.Critic.Update(ctx, mini, learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: share * r.cfg.Train.CriticLR})
+		if err != nil {
+			return update, err
+		}
+		update = update.WithCritic(result.Metrics)
+		metrics.CriticGradNorm += result.GradNorm
+	}
+	return update, nil
+}
+
+// drift is the largest difference between the learner's log-probs and the sampler's; 0
+// where those are not known.
 func drift(b *batch.Batch) (largest float64) {
+	if b.RolloutLogProbs == nil {
+		return 0
+	}
 	for t, trainable := range b.LossMask {
 		if trainable {
 			largest = max(largest, math.Abs(float64(b.OldLogProbs[t]-b.RolloutLogProbs[t])))

@@ -3,6 +3,7 @@ package trajectory
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/infinirl/infinirl/chat"
@@ -72,6 +73,18 @@ func (t *Trajectory) Len() int { return len(t.Entries) }
 
 // IDs returns the ids of message i.
 func (t *Trajectory) IDs(i int) []int32 { return t.Entries[i].IDs }
+
+// OldestVersion is that of the first weights that sampled any of it, the newest that
+// there can be if nothing was sampled.
+func (t *Trajectory) OldestVersion() int64 {
+	oldest := int64(math.MaxInt64)
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Sampled() {
+			oldest = min(oldest, e.Versions.First)
+		}
+	}
+	return oldest
+}
 
 var _ condense.Log = (*Trajectory)(nil)
 
