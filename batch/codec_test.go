@@ -38,10 +38,10 @@ func whatPackedKeeps(b *Batch) *Batch {
 		rows[i] = i
 	}
 	out := b.Select(rows)
-	for _, c := range out.floatColumns() {
-		for t := range *c.data {
-			x := &(*c.data)[t]
-			if !out.LossMask[t] && (c.name != "rewards" || *x-*x != 0 || *x == 0) {
+	for _, c := range out.Columns() {
+		for t := range *c.Data {
+			x := &(*c.Data)[t]
+			if !out.LossMask[t] && (c.Name != "rewards" || *x-*x != 0 || *x == 0) {
 				*x = 0
 			}
 		}
