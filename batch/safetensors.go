@@ -67,11 +67,16 @@ const (
 //
 // The same batch gives the same bytes.
 func (b *Batch) WriteSafetensors(w io.Writer, layout Layout) error {
+	return b.writeSafetensors(w, layout)
+}
+
+// writeSafetensors writes further tensors as well.
+func (b *Batch) writeSafetensors(w io.Writer, layout Layout, more ...safetensors.Tensor) error {
 	if len(b.Rows) == 0 {
 		return errors.New("batch: no rows")
 	}
 	metadata := map[string]string{metaFormat: formatName, metaVersion: formatFirst, metaLayout: string(layout)}
-	tensors := append(b.rowTensors(metadata), tensor("token_ids", b.TokenIDs))
+	tensors := append(append(b.rowTensors(metadata), tensor("token_ids", b.TokenIDs)), more...)
 	switch layout {
 	case Plain:
 		for _, c := range b.Columns() {
