@@ -50,7 +50,7 @@ func Methods(over string) ([]Method, error) {
 		return []Method{
 			{"cross-segment", []string{"advantage.estimator=gae"}},
 			{"per-segment", []string{"advantage.estimator=per-segment"}},
-			{"broadcast", []string{"advantage.estimator=broadcast"}},
+			{"grpo", []string{"advantage.estimator=grpo"}},
 			{"full-context", []string{"advantage.estimator=gae", "condense.rule=none", "condense.high=2048"}},
 		}, nil
 	case OverCondense:

@@ -9,7 +9,7 @@ import (
 func TestMethodsChangeWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for over, want := range map[string][]string{
-		OverCredit:   {"cross-segment", "per-segment", "broadcast", "full-context"},
+		OverCredit:   {"cross-segment", "per-segment", "grpo", "full-context"},
 		OverCondense: {"none", "tool-fifo", "tool-clear", "discard-all", "summary"},
 	} {
 		methods, err := Methods(over)

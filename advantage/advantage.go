@@ -2,13 +2,18 @@
 // advantage and one return a trainable token.
 //
 // An estimator sees whole trajectories. A trajectory comes as the segments
-// that a condenser cut it into; every estimator here treats the segments as
-// one sequence of decisions, so that a reward in the last segment reaches the
-// decisions of the first. What stands between two decisions (tool results,
-// prompts, cuts) is no step of the policy: no step of the recursion, no decay.
+// that a condenser cut it into. GAE, TurnGAE, DiscountedReturns and the
+// group-relative estimators treat them as one sequence of decisions, so that a
+// reward in the last segment reaches the decisions of the first; the baselines
+// PerSegmentGAE, OutcomeCopy and CompactionRL run segment by segment. What stands
+// between two decisions (tool results, prompts, cuts) is no step of the policy: no
+// step of the recursion, no decay.
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Float is the precision of a token column. Running sums are float64 always.
 type Float interface{ ~float32 | ~float64 }
@@ -22,8 +27,8 @@ type Segment[T Float] struct {
 	Returns    []T    // written: 0 where m_t is false
 }
 
-// Episode is one trajectory.
-type Episode[T Float] struct {
+// Trajectory is one trajectory: the segments that it was cut into.
+type Trajectory[T Float] struct {
 	ID      string
 	GroupID string
 	// Segments in the order of time: the last element is inv_iter 0.
@@ -40,17 +45,17 @@ type Episode[T Float] struct {
 
 // Score is the trajectory's result as a whole, which group-relative estimators
 // compare: the score if one was given, else the sum of the rewards.
-func (e *Episode[T]) Score() float64 {
-	if e.Stated {
-		return e.StatedScore
+func (tr *Trajectory[T]) Score() float64 {
+	if tr.Stated {
+		return tr.StatedScore
 	}
-	return e.totalReward()
+	return tr.totalReward()
 }
 
 // Trainable returns the number of tokens that the policy sampled.
-func (e *Episode[T]) Trainable() int {
+func (tr *Trajectory[T]) Trainable() int {
 	n := 0
-	for _, s := range e.Segments {
+	for _, s := range tr.Segments {
 		for start, end := range spans(s.Mask) {
 			n += end - start
 		}
@@ -58,8 +63,8 @@ func (e *Episode[T]) Trainable() int {
 	return n
 }
 
-func (e *Episode[T]) hasTrainable() bool {
-	for _, s := range e.Segments {
+func (tr *Trajectory[T]) hasTrainable() bool {
+	for _, s := range tr.Segments {
 		for range spans(s.Mask) {
 			return true
 		}
@@ -69,9 +74,9 @@ func (e *Episode[T]) hasTrainable() bool {
 
 // totalReward sums the rewards; a NaN or infinity counts at trainable tokens
 // only.
-func (e *Episode[T]) totalReward() float64 {
-	total := e.Outcome
-	for _, s := range e.Segments {
+func (tr *Trajectory[T]) totalReward() float64 {
+	total := tr.Outcome
+	for _, s := range tr.Segments {
 		for t, r := range s.Rewards {
 			if r != 0 && (s.Mask[t] || isFinite(float64(r))) {
 				total += float64(r)
@@ -83,24 +88,62 @@ func (e *Episode[T]) totalReward() float64 {
 
 func isFinite(x float64) bool { return x-x == 0 }
 
-// checkFinite finds the first value or reward at a trainable token that is not
-// a finite number. Estimators call it when their result is not finite.
-func (e *Episode[T]) checkFinite() error {
-	for k, s := range e.Segments {
+// checkInputs finds the first value or reward at a trainable token that is not a
+// finite number.
+func (tr *Trajectory[T]) checkInputs() error {
+	for k, s := range tr.Segments {
 		for t, m := range s.Mask {
-			if !m {
+			switch {
+			case !m:
+			case !isFinite(float64(s.Values[t])):
+				return tr.at(k, t, "values: %v: want a finite number at a trainable token", s.Values[t])
+			case !isFinite(float64(s.Rewards[t])):
+				return tr.at(k, t, "rewards: %v: want a finite number at a trainable token", s.Rewards[t])
+			}
+		}
+	}
+	return nil
+}
+
+// badSum is the error of a score or sum of rewards that is not finite.
+func (tr *Trajectory[T]) badSum() error {
+	if err := tr.checkInputs(); err != nil {
+		return err
+	}
+	return tr.sumsOverflow()
+}
+
+func (tr *Trajectory[T]) sumsOverflow() error {
+	return fmt.Errorf("trajectory %q: the sums of rewards overflow", tr.ID)
+}
+
+// at is an error that names token t of segment k.
+func (tr *Trajectory[T]) at(k, t int, format string, args ...any) error {
+	return fmt.Errorf("trajectory %q, inv_iter %d, response token %d: %w", tr.ID, len(tr.Segments)-1-k, t, fmt.Errorf(format, args...))
+}
+
+// overflow is the error of a result that is not finite, in segment from or later: of
+// a bad input, or of the first token in the order of the scan, backwards in time,
+// whose credit is too large for its column. It is nil if there is no such token.
+func (tr *Trajectory[T]) overflow(from int) error {
+	if err := tr.checkInputs(); err != nil {
+		return err
+	}
+	for k := len(tr.Segments) - 1; k >= from; k-- {
+		s := tr.Segments[k]
+		for t := len(s.Mask) - 1; t >= 0; t-- {
+			if !s.Mask[t] {
 				continue
 			}
 			for _, c := range [...]struct {
 				name string
 				x    T
-			}{{"values", s.Values[t]}, {"rewards", s.Rewards[t]}} {
+			}{{"advantages", s.Advantages[t]}, {"returns", s.Returns[t]}} {
 				if !isFinite(float64(c.x)) {
-					return fmt.Errorf("trajectory %q, inv_iter %d, response token %d: %s: %v: want a finite number at a trainable token",
-						e.ID, len(e.Segments)-1-k, t, c.name, float64(c.x))
+					return tr.at(k, t, "%s: %v: rewards, values or scores are too large for %d bits", c.name, c.x, 8*unsafe.Sizeof(c.x))
 				}
 			}
 		}
 	}
-	return fmt.Errorf("trajectory %q: the sums of rewards overflow", e.ID)
+	return nil
 }

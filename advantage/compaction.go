@@ -11,31 +11,31 @@ import "math"
 //
 // R is the score, or the sum of the rewards. Returns are those of the local
 // scan. Source: CompactionRL, arXiv 2607.05378.
-func CompactionRL[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) error {
-	return outcomePerSegment(e, gamma, lambdaActor, lambdaCritic, gamma*lambdaActor)
+func CompactionRL[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) error {
+	return outcomePerSegment(tr, gamma, lambdaActor, lambdaCritic, gamma*lambdaActor)
 }
 
 // OutcomeCopy is CompactionRL without the discount: every segment is an
-// episode of its own that ends with the outcome. It is a baseline; rows closer
+// trajectory of its own that ends with the outcome. It is a baseline; rows closer
 // to the start get as much credit as the last one.
-func OutcomeCopy[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) error {
-	return outcomePerSegment(e, gamma, lambdaActor, lambdaCritic, 1)
+func OutcomeCopy[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) error {
+	return outcomePerSegment(tr, gamma, lambdaActor, lambdaCritic, 1)
 }
 
-func outcomePerSegment[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic, discount float64) error {
-	outcome := e.Score()
+func outcomePerSegment[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic, discount float64) error {
+	outcome := tr.Score()
 	longest := 0
-	for _, s := range e.Segments {
+	for _, s := range tr.Segments {
 		longest = max(longest, len(s.Mask))
 	}
 	noRewards := make([]T, longest)
-	after, nv := 0, e.Bootstrap
-	for k := len(e.Segments) - 1; k >= 0; k-- {
-		s := e.Segments[k]
+	after, nv := 0, tr.Bootstrap
+	for k := len(tr.Segments) - 1; k >= 0; k-- {
+		s := tr.Segments[k]
 		s.Rewards = noRewards[:len(s.Mask)]
 		c := carry{nv: nv, reward: outcome}
 		scan(&c, s, gamma, gamma*lambdaActor, gamma*lambdaCritic)
-		if err := c.check(&e); err != nil {
+		if err := check(c, &tr, k); err != nil {
 			return err
 		}
 		scale := math.Pow(discount, float64(after))
@@ -48,7 +48,7 @@ func outcomePerSegment[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic, 
 		nv = 0
 	}
 	if !isFinite(outcome) {
-		return e.checkFinite()
+		return tr.badSum()
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 //
 // It fails, naming the trajectory, on rows that do not make whole
 // trajectories, on failed and aborted trajectories, on a trajectory with neither
-// rewards nor a score, and on a NaN or infinity at a trainable token that the
-// estimator reads; at other tokens those have no effect. Values that the batch
-// lacks are 0.
+// rewards nor a score, on a NaN or infinity at a trainable token that the
+// estimator reads (at other tokens those have no effect), and on credit that
+// overflows the 32 bits of its columns. Values that the batch lacks are 0.
 func Compute(b *batch.Batch, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -28,21 +28,21 @@ func Compute(b *batch.Batch, cfg Config) error {
 	}
 	v := openView(b)
 	if estimator.Batch {
-		v.segments, v.episodes = make([]Segment[float32], 0, len(b.Rows)), make([]Episode[float32], 0, len(trajectories))
+		v.segments, v.trajectories = make([]Segment[float32], 0, len(b.Rows)), make([]Trajectory[float32], 0, len(trajectories))
 	}
 	for _, t := range trajectories {
 		if err := v.add(t, cfg); err != nil {
 			return err
 		}
 		if !estimator.Batch { // one trajectory at a time, the memory used again
-			if err := estimator.Estimate(v.episodes, cfg); err != nil {
+			if err := estimator.Estimate(v.trajectories, cfg); err != nil {
 				return err
 			}
-			v.episodes, v.segments = v.episodes[:0], v.segments[:0]
+			v.trajectories, v.segments = v.trajectories[:0], v.segments[:0]
 		}
 	}
 	if estimator.Batch {
-		if err := estimator.Estimate(v.episodes, cfg); err != nil {
+		if err := estimator.Estimate(v.trajectories, cfg); err != nil {
 			return err
 		}
 	}
@@ -52,12 +52,12 @@ func Compute(b *batch.Batch, cfg Config) error {
 	return nil
 }
 
-// view shows the rows of a batch as episodes.
+// view shows the rows of a batch as trajectories with columns.
 type view struct {
-	b        *batch.Batch
-	zeros    []float32 // as long as the longest row: stands in for absent columns
-	segments []Segment[float32]
-	episodes []Episode[float32]
+	b            *batch.Batch
+	zeros        []float32 // as long as the longest row: stands in for absent columns
+	segments     []Segment[float32]
+	trajectories []Trajectory[float32]
 }
 
 // openView sizes the columns to be written; add writes all of their tokens.
@@ -77,8 +77,8 @@ func openView(b *batch.Batch) *view {
 	return &view{b: b, zeros: make([]float32, longest)}
 }
 
-// add opens one trajectory as an episode. A trajectory without a trainable
-// token is no episode.
+// add opens one trajectory. One without a trainable token gets zeros and is left
+// out.
 func (v *view) add(t batch.Trajectory, cfg Config) error {
 	if !t.Status.Trainable() {
 		return fmt.Errorf("trajectory %q: status %s: such a trajectory cannot be trained on", t.ID, t.Status)
@@ -90,19 +90,19 @@ func (v *view) add(t batch.Trajectory, cfg Config) error {
 	for _, i := range t.Rows {
 		v.segments = append(v.segments, v.segment(i))
 	}
-	e := Episode[float32]{
+	tr := Trajectory[float32]{
 		ID: t.ID, GroupID: t.GroupID, Segments: v.segments[first:len(v.segments):len(v.segments)],
 		Bootstrap: t.BootstrapValue, Stated: t.HasScore, StatedScore: t.Score,
 	}
 	if v.b.Rewards == nil {
-		e.Outcome = t.Score
+		tr.Outcome = t.Score
 	}
-	if !e.hasTrainable() {
+	if !tr.hasTrainable() {
 		cfg.warn("trajectory %q: no trainable token: no sample", t.ID)
-		Broadcast(e, 0)
+		Broadcast(tr, 0)
 		return nil
 	}
-	v.episodes = append(v.episodes, e)
+	v.trajectories = append(v.trajectories, tr)
 	return nil
 }
 

@@ -53,11 +53,11 @@ func (c Config) warn(format string, args ...any) {
 }
 
 // actorLambda is λ_actor for a trajectory.
-func (c Config) actorLambda(e *Episode[float32]) float64 {
+func (c Config) actorLambda(tr *Trajectory[float32]) float64 {
 	if c.LambdaAlpha == 0 {
 		return c.Lambda
 	}
-	return LengthAdaptiveLambda(c.LambdaAlpha, e.Trainable())
+	return LengthAdaptiveLambda(c.LambdaAlpha, tr.Trainable())
 }
 
 // LengthAdaptiveLambda is max(0, 1 − 1/(α·l)), l the trainable tokens of the

@@ -119,15 +119,15 @@ func TestFullyMaskedRow(t *testing.T) {
 func TestTrajectoryWithoutTrainableToken(t *testing.T) {
 	t.Parallel()
 	for _, estimator := range builtin() {
-		b := scored(map[string]float64{"t": 5, "u": 1}, row{id: "t", inv: 0, mask: "000"}, row{id: "u", mask: "1"})
-		b.Advantages, b.Returns = []float32{9, 9, 9, 9}, []float32{9, 9, 9, 9}
+		b := scored(map[string]float64{"t": 5, "u": 1, "v": 1}, row{id: "t", inv: 0, mask: "000"}, row{id: "u", mask: "1"}, row{id: "v", mask: "1"})
+		b.Advantages, b.Returns = []float32{9, 9, 9, 9, 9}, []float32{9, 9, 9, 9, 9}
 		warnings := mustCompute(t, b, Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1})
 		wantColumn(t, estimator, b.Advantages[:3], 0, 0, 0)
 		if len(warnings) != 1 || !strings.Contains(warnings[0], `"t"`) {
 			t.Errorf("%s: warnings %q: want one about trajectory t", estimator, warnings)
 		}
-		if lookup, _ := Lookup(estimator); lookup.Batch { // its score is no vote: u is alone
-			wantColumn(t, estimator, b.Advantages[3:], 0)
+		if lookup, _ := Lookup(estimator); lookup.Batch { // its score is no vote
+			wantColumn(t, estimator, b.Advantages[3:], 0, 0)
 		}
 	}
 }
@@ -181,11 +181,13 @@ func TestLambdaZero(t *testing.T) {
 func TestOneToken(t *testing.T) {
 	t.Parallel()
 	for _, estimator := range builtin() {
+		if slices.Contains(groupEstimators, estimator) {
+			continue // see TestGroupOfOne
+		}
 		b := build(row{id: "t", mask: "1", values: []float32{.25}, rewards: []float32{1}})
 		mustCompute(t, b, Config{Estimator: estimator, Gamma: .9, Lambda: .8, CriticLambda: 1})
-		want := map[string]float64{"grpo": 0, "dr-grpo": 0, "rloo": 0, "broadcast": 0, "reinforce++": 1}
-		if w, group := want[estimator]; group {
-			wantColumn(t, estimator, b.Advantages, w)
+		if estimator == "reinforce++" {
+			wantColumn(t, estimator, b.Advantages, 1)
 		} else {
 			wantColumn(t, estimator, b.Advantages, .75)
 			wantColumn(t, estimator, b.Returns, 1)
@@ -193,14 +195,91 @@ func TestOneToken(t *testing.T) {
 	}
 }
 
-var groupEstimators = []string{"grpo", "dr-grpo", "rloo", "broadcast"}
+var groupEstimators = []string{"grpo", "dr-grpo", "rloo"}
 
 func TestGroupOfOne(t *testing.T) {
 	t.Parallel()
 	for _, estimator := range groupEstimators {
-		b := scored(map[string]float64{"t": 3}, row{id: "t", mask: "11"})
+		b := scored(map[string]float64{"t": 3, "u": 1, "v": 1}, row{id: "t", mask: "11"}, row{id: "u", mask: "1"}, row{id: "v", mask: "1"})
+		b.Rows[0].GroupID = "alone"
 		mustCompute(t, b, Config{Estimator: estimator})
-		wantColumn(t, estimator, b.Advantages, 0, 0)
+		wantColumn(t, estimator, b.Advantages, 0, 0, 0, 0)
+		b.Rows[1].GroupID = "alone too"
+		err := Compute(b, Config{Estimator: estimator})
+		if want := "estimator " + estimator + ": each of 3 groups has one trajectory, and nothing to be compared with: want a common group_id"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("groups of one only: %v: want %s", err, want)
+		}
+	}
+}
+
+// Credit that does not fit 32 bits is an error that names its token.
+func TestOverflow(t *testing.T) {
+	t.Parallel()
+	rows := func() []row {
+		return []row{{id: "t", inv: 1, mask: "0110"}, {id: "t", inv: 0, mask: "10"}, {id: "u", inv: 0, mask: "1"}}
+	}
+	for _, estimator := range builtin() {
+		cfg := Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1}
+		group := slices.Contains(groupEstimators, estimator)
+		for name, c := range map[string]struct {
+			b      *batch.Batch
+			groups bool // overflows under group estimators too
+		}{
+			"score":           {scored(map[string]float64{"t": 1e308}, rows()...), true},
+			"negative score":  {scored(map[string]float64{"t": -1e308}, rows()...), true},
+			"opposite scores": {scored(map[string]float64{"t": 1e308, "u": -1e308}, rows()...), true},
+			"just too large":  {scored(map[string]float64{"t": 2 * math.MaxFloat32, "u": 1}, rows()...), estimator == "rloo"},
+		} {
+			err := Compute(c.b, cfg)
+			if group && !c.groups {
+				if err != nil {
+					t.Errorf("%s, %s: %v", estimator, name, err)
+				}
+				continue
+			}
+			want := `trajectory "t", inv_iter 0, response token 0: advantages: `
+			if name == "opposite scores" && group { // any of the two may be told
+				want = "response token 0: advantages: "
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "too large for 32 bits") {
+				t.Errorf("%s, %s: %v: want %s", estimator, name, err, want)
+			}
+		}
+		if group {
+			continue
+		}
+		// In range itself, beyond it in the sum with another.
+		sum := build(rows()...)
+		sum.Rewards[2], sum.Rewards[4] = math.MaxFloat32, math.MaxFloat32
+		err := Compute(sum, cfg)
+		place := map[string]string{"compaction-rl": "inv_iter 0, response token 0", "outcome-copy": "inv_iter 0, response token 0"}[estimator]
+		if place == "" {
+			place = "inv_iter 1, response token 2"
+		}
+		if estimator == "per-segment" { // no sum crosses the cut
+			if err != nil {
+				t.Errorf("%s: %v", estimator, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s: sum: %v: want %s", estimator, err, place)
+		}
+		// The return alone overflows: an advantage of 1.5e38 over a value of 2e38.
+		apart := build(row{id: "t", mask: "01", values: []float32{0, 2e38}})
+		apart.Rows[0].Score, apart.Rows[0].HasScore, apart.Rewards = 3.5e38, true, nil
+		lookup, _ := Lookup(estimator)
+		err = Compute(apart, cfg)
+		if lookup.Values && (err == nil || !strings.Contains(err.Error(), "inv_iter 0, response token 1: returns: +Inf")) {
+			t.Errorf("%s: return: %v", estimator, err)
+		}
+	}
+}
+
+func TestBroadcastIsGRPO(t *testing.T) {
+	t.Parallel()
+	if _, err := Lookup("broadcast"); err == nil || !strings.Contains(err.Error(), "broadcast is grpo") {
+		t.Error(err)
 	}
 }
 
@@ -252,6 +331,7 @@ func TestScoreFallsBackToSumOfRewards(t *testing.T) {
 func TestScoreIsTheRewardOfTheLastAction(t *testing.T) {
 	t.Parallel()
 	rows := []row{{id: "t", inv: 1, mask: "11", values: []float32{.5, .25}}, {id: "t", inv: 0, mask: "00"}}
+	rows = append(rows, row{id: "u", mask: "1"})
 	byScore := scored(map[string]float64{"t": 2}, rows...)
 	rows[0].rewards = []float32{0, 2}
 	byReward := build(rows...)
@@ -293,7 +373,7 @@ func TestNonFiniteAtTrainableTokenIsAnError(t *testing.T) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			for _, column := range []string{"values", "rewards"} {
 				b := build(row{id: "a", mask: "1"}, row{id: "t", inv: 1, mask: "0111"}, row{id: "t", inv: 0, mask: "11"})
-				data, reads := b.Values, !slices.Contains([]string{"grpo", "dr-grpo", "rloo", "broadcast", "reinforce++"}, estimator)
+				data, reads := b.Values, !slices.Contains([]string{"grpo", "dr-grpo", "rloo", "reinforce++"}, estimator)
 				if column == "rewards" {
 					data, reads = b.Rewards, true
 				}
@@ -434,10 +514,10 @@ func builtin() []string {
 // The whole of what a user writes to add an estimator.
 var _ = Register(Estimator{
 	Name: "test-last-token", Summary: "1 at the last trainable token",
-	Estimate: func(episodes []Episode[float32], _ Config) error {
-		for _, e := range episodes {
-			Broadcast(e, 0)
-			s := e.Segments[len(e.Segments)-1]
+	Estimate: func(trajectories []Trajectory[float32], _ Config) error {
+		for _, tr := range trajectories {
+			Broadcast(tr, 0)
+			s := tr.Segments[len(tr.Segments)-1]
 			s.Advantages[len(s.Advantages)-1] = 1
 		}
 		return nil

@@ -26,22 +26,22 @@ import "math"
 //
 // It returns the reward that came before the first trainable token: it follows
 // no action and is credited to none.
-func GAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
-	c := carry{nv: e.Bootstrap, reward: e.Outcome}
-	for k := len(e.Segments) - 1; k >= 0; k-- {
-		scan(&c, e.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
+func GAE[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
+	c := carry{nv: tr.Bootstrap, reward: tr.Outcome}
+	for k := len(tr.Segments) - 1; k >= 0; k-- {
+		scan(&c, tr.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
 	}
-	return c.reward, c.check(&e)
+	return c.reward, check(c, &tr, 0)
 }
 
-// PerSegmentGAE is GAE with every segment its own terminal episode: the
+// PerSegmentGAE is GAE with every segment its own terminal trajectory: the
 // baseline that lets no credit cross a cut. Only rewards on tokens without a
 // decision still find their action in an earlier segment.
-func PerSegmentGAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
-	c := carry{nv: e.Bootstrap, reward: e.Outcome}
-	for k := len(e.Segments) - 1; k >= 0; k-- {
-		scan(&c, e.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
-		if err := c.check(&e); err != nil {
+func PerSegmentGAE[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
+	c := carry{nv: tr.Bootstrap, reward: tr.Outcome}
+	for k := len(tr.Segments) - 1; k >= 0; k-- {
+		scan(&c, tr.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
+		if err := check(c, &tr, k); err != nil {
 			return 0, err
 		}
 		c = carry{reward: c.reward}
@@ -54,14 +54,20 @@ type carry struct {
 	a, c   float64 // A_{t+1}, C_{t+1}
 	nv     float64 // value of the state after the current token
 	reward float64 // rewards since the token before, waiting for their action
+	over   float64 // not finite once credit has overflowed its column
 }
 
-// check reports a NaN or infinity, which the recursion never loses again.
-func (c *carry) check(e interface{ checkFinite() error }) error {
-	if isFinite(c.a) && isFinite(c.c) {
+// check reports, behind the scan of segment k, a NaN or infinity, which the
+// recursion never loses again, and credit that has overflowed its column.
+func check[T Float](c carry, tr *Trajectory[T], k int) error {
+	sums := isFinite(c.a) && isFinite(c.c)
+	if sums && isFinite(c.over) {
 		return nil
 	}
-	return e.checkFinite()
+	if err := tr.overflow(k); err != nil || sums { // over may be a false alarm
+		return err
+	}
+	return tr.sumsOverflow()
 }
 
 // scan runs the recursion through one segment.
@@ -83,15 +89,21 @@ func scanSpan[T Float](s *carry, segment *Segment[T], start, end int, gamma, gam
 	values := segment.Values[start:end][:len(rewards)]
 	advantages, returns := segment.Advantages[start:end][:len(rewards)], segment.Returns[start:end][:len(rewards)]
 	a, c, nv, waiting := s.a, s.c, s.nv, s.reward
+	var over T
 	for t := len(rewards) - 1; t >= 0; t-- {
-		r, v := float64(rewards[t])+waiting, float64(values[t])
+		r, v := float64(rewards[t]), float64(values[t])
+		if waiting != 0 {
+			r, waiting = r+waiting, 0
+		}
 		delta := r + float64(gamma*nv) - v
 		a = math.FMA(gammaLambdaActor, a, delta)
 		c = math.FMA(gammaLambdaCritic, c, delta)
-		nv, waiting = v, 0
-		advantages[t], returns[t] = T(a), T(c+v)
+		nv = v
+		x, y := T(a), T(c+v)
+		advantages[t], returns[t] = x, y
+		over += x - y // stays NaN or infinite after one that is
 	}
-	*s = carry{a, c, nv, waiting}
+	*s = carry{a, c, nv, waiting, s.over + float64(over)}
 }
 
 // skip writes zeros to the tokens [start, end), none of them trainable, and

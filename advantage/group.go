@@ -12,19 +12,15 @@ import (
 var (
 	_ = Register(Estimator{
 		Name: "grpo", Summary: "(score − group mean) / group std, a vote a trajectory", Batch: true,
-		Estimate: groupRelative(GRPO),
-	})
-	_ = Register(Estimator{
-		Name: "broadcast", Summary: "the group-relative outcome copied to every token (GRPO's advantage)", Batch: true,
-		Estimate: groupRelative(GRPO),
+		Estimate: groupRelative("grpo", GRPO),
 	})
 	_ = Register(Estimator{
 		Name: "dr-grpo", Summary: "score − group mean", Batch: true,
-		Estimate: groupRelative(DrGRPO),
+		Estimate: groupRelative("dr-grpo", DrGRPO),
 	})
 	_ = Register(Estimator{
 		Name: "rloo", Summary: "score − mean of the others in the group", Batch: true,
-		Estimate: groupRelative(RLOO),
+		Estimate: groupRelative("rloo", RLOO),
 	})
 )
 
@@ -33,7 +29,7 @@ var (
 //	A_i = (s_i − mean) / (std + 1e-6),   std unbiased
 //
 // Shao et al., arXiv 2402.03300, §4.1.2. A group of one, or of equal scores,
-// gets exactly 0.
+// gets exactly 0; scores whose squares overflow get NaN.
 func GRPO(scores []float64) []float64 {
 	out := DrGRPO(scores)
 	var squares float64
@@ -42,7 +38,9 @@ func GRPO(scores []float64) []float64 {
 	}
 	std := math.Sqrt(squares / math.Max(1, float64(len(scores)-1)))
 	for i := range out {
-		out[i] /= std + 1e-6
+		if out[i] /= std + 1e-6; math.IsInf(std, 0) { // no 0 from an overflow
+			out[i] = math.NaN()
+		}
 	}
 	return out
 }
@@ -94,27 +92,34 @@ func allEqual(x []float64) bool {
 	return true
 }
 
-// groupRelative gathers the scores of each group and broadcasts the advantages.
-// Groups may be of any size and come in any order.
-func groupRelative(advantages func(scores []float64) []float64) func([]Episode[float32], Config) error {
-	return func(episodes []Episode[float32], _ Config) error {
+// groupRelative gathers the scores of each group and writes the advantages to all
+// tokens. Groups may be of any size and come in any order; if each has one member
+// only, nothing can be compared, which is an error.
+func groupRelative(name string, advantages func(scores []float64) []float64) func([]Trajectory[float32], Config) error {
+	return func(trajectories []Trajectory[float32], _ Config) error {
 		groups := map[string][]int{}
-		for i, e := range episodes {
-			if e.GroupID == "" {
-				return fmt.Errorf("trajectory %q: no group_id: its score is compared with those of its group", e.ID)
+		for i, tr := range trajectories {
+			if tr.GroupID == "" {
+				return fmt.Errorf("trajectory %q: no group_id: its score is compared with those of its group", tr.ID)
 			}
-			if !isFinite(e.Score()) {
-				return e.checkFinite()
+			if !isFinite(tr.Score()) {
+				return tr.badSum()
 			}
-			groups[e.GroupID] = append(groups[e.GroupID], i)
+			groups[tr.GroupID] = append(groups[tr.GroupID], i)
+		}
+		if n := len(trajectories); n > 0 && len(groups) == n {
+			return fmt.Errorf("estimator %s: each of %d groups has one trajectory, and nothing to be compared with: want a common group_id on the trajectories of one task", name, n)
 		}
 		for _, members := range groups {
 			scores := make([]float64, len(members))
 			for j, i := range members {
-				scores[j] = episodes[i].Score()
+				scores[j] = trajectories[i].Score()
 			}
 			for j, a := range advantages(scores) {
-				Broadcast(episodes[members[j]], a)
+				tr := trajectories[members[j]]
+				if Broadcast(tr, a); !isFinite(float64(float32(a))) {
+					return tr.overflow(0)
+				}
 			}
 		}
 		return nil
@@ -122,8 +127,8 @@ func groupRelative(advantages func(scores []float64) []float64) func([]Episode[f
 }
 
 // Broadcast writes a to advantage and return of every trainable token.
-func Broadcast[T Float](e Episode[T], a float64) {
-	for _, s := range e.Segments {
+func Broadcast[T Float](tr Trajectory[T], a float64) {
+	for _, s := range tr.Segments {
 		for t, m := range s.Mask {
 			if m {
 				s.Advantages[t], s.Returns[t] = T(a), T(a)

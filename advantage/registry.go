@@ -24,9 +24,9 @@ type Estimator struct {
 	Batch bool
 	// Whiten tells that the advantages are always whitened over the batch.
 	Whiten bool
-	// Estimate writes Advantages and Returns of every segment. Every episode
+	// Estimate writes Advantages and Returns of every segment. Every trajectory
 	// has at least one trainable token.
-	Estimate func(episodes []Episode[float32], cfg Config) error
+	Estimate func(trajectories []Trajectory[float32], cfg Config) error
 }
 
 var estimators = map[string]Estimator{}
@@ -44,6 +44,9 @@ func Register(e Estimator) struct{} {
 // Lookup returns the estimator of that name, or an error that lists all names.
 func Lookup(name string) (Estimator, error) {
 	e, ok := estimators[name]
+	if name == "broadcast" {
+		return Estimator{}, fmt.Errorf("estimator: broadcast is grpo: want that name")
+	}
 	if !ok {
 		return Estimator{}, fmt.Errorf("estimator: %q: want one of %s", name, strings.Join(Names(), ", "))
 	}

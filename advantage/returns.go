@@ -9,24 +9,24 @@ import "math"
 //
 // Whitened over the batch they are the advantages of REINFORCE++
 // (Hu, arXiv 2501.03262).
-func DiscountedReturns[T Float](e Episode[T], gamma float64) (dropped float64, err error) {
-	g, reward := e.Bootstrap, e.Outcome
-	for k := len(e.Segments) - 1; k >= 0; k-- {
-		s := e.Segments[k]
+func DiscountedReturns[T Float](tr Trajectory[T], gamma float64) (dropped float64, err error) {
+	g, reward := tr.Bootstrap, tr.Outcome
+	var over T // as in carry
+	for k := len(tr.Segments) - 1; k >= 0; k-- {
+		s := tr.Segments[k]
 		done := len(s.Mask)
 		for start, end := range spans(s.Mask) {
 			reward += s.skip(end, done)
 			for t := end - 1; t >= start; t-- {
 				g = math.FMA(gamma, g, float64(s.Rewards[t])+reward)
 				reward = 0
-				s.Advantages[t], s.Returns[t] = T(g), T(g)
+				x := T(g)
+				s.Advantages[t], s.Returns[t] = x, x
+				over += x
 			}
 			done = start
 		}
 		reward += s.skip(0, done)
 	}
-	if !isFinite(g) {
-		return 0, e.checkFinite()
-	}
-	return reward, nil
+	return reward, check(carry{a: g, over: float64(over)}, &tr, 0)
 }

@@ -15,10 +15,10 @@ import "math"
 //
 // Sources: Zhou et al., ArCHer, arXiv 2402.19446 (credit by turns); the
 // recursion is that of GAE.
-func TurnGAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
-	c := carry{nv: e.Bootstrap, reward: e.Outcome}
-	for k := len(e.Segments) - 1; k >= 0; k-- {
-		s := &e.Segments[k]
+func TurnGAE[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
+	c := carry{nv: tr.Bootstrap, reward: tr.Outcome}
+	for k := len(tr.Segments) - 1; k >= 0; k-- {
+		s := &tr.Segments[k]
 		done := len(s.Mask)
 		for start, end := range spans(s.Mask) {
 			r := c.reward + s.skip(end, done) + sum(s.Rewards[start:end])
@@ -28,15 +28,17 @@ func TurnGAE[T Float](e Episode[T], gamma, lambdaActor, lambdaCritic float64) (d
 			c.c = math.FMA(gamma*lambdaCritic, c.c, delta)
 			c.nv, c.reward = v, 0
 			if !isFinite(sum(s.Values[start:end])) { // those after the first are not read
-				return 0, e.checkFinite()
+				return 0, tr.badSum()
 			}
-			fill(s.Advantages[start:end], T(c.a))
-			fill(s.Returns[start:end], T(c.c+v))
+			x, y := T(c.a), T(c.c+v)
+			fill(s.Advantages[start:end], x)
+			fill(s.Returns[start:end], y)
+			c.over += float64(x - y)
 			done = start
 		}
 		c.reward += s.skip(0, done)
 	}
-	return c.reward, c.check(&e)
+	return c.reward, check(c, &tr, 0)
 }
 
 func fill[T Float](x []T, v T) {

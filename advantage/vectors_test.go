@@ -66,7 +66,7 @@ func TestVectorsGAE(t *testing.T) {
 func testVectorsGAE[T Float](t *testing.T, file vectorFile, tolerance float64) {
 	for number, c := range file.GAE {
 		for id, segments := range byTrajectory(c.Segments) {
-			e := Episode[T]{ID: id, Bootstrap: segments[len(segments)-1].BootstrapValue}
+			e := Trajectory[T]{ID: id, Bootstrap: segments[len(segments)-1].BootstrapValue}
 			for _, s := range segments {
 				e.Segments = append(e.Segments, newSegment(convert[T](s.Values), convert[T](s.Rewards), s.LossMask))
 			}

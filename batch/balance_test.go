@@ -123,30 +123,6 @@ func TestBalanceAtMost(t *testing.T) {
 	}
 }
 
-func TestStepsHaveWholeTrajectories(t *testing.T) {
-	t.Parallel()
-	b := randomBatch(rand.New(rand.NewPCG(4, 1)), 7)
-	trajectories, err := b.Trajectories()
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := Steps(trajectories, 3)
-	if len(steps) != 3 {
-		t.Fatalf("%d steps for 7 trajectories, 3 a step", len(steps))
-	}
-	checkPartition(t, steps, len(b.Rows))
-	for k, rows := range steps {
-		step := b.Select(rows)
-		in, err := step.Trajectories() // fails if one is not whole
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := []int{3, 3, 1}[k]; len(in) != want {
-			t.Errorf("step %d has %d trajectories: want %d", k, len(in), want)
-		}
-	}
-}
-
 func TestMicroBatches(t *testing.T) {
 	t.Parallel()
 	b := randomBatch(rand.New(rand.NewPCG(5, 1)), 10)
@@ -174,68 +150,5 @@ func TestMicroBatches(t *testing.T) {
 	}
 	if _, err := b.MicroBatches([]int{long}, 3); err == nil || !strings.Contains(err.Error(), b.Describe(long)) {
 		t.Errorf("a row that is too long: error %v", err)
-	}
-}
-
-func TestSplit(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(6, 1))
-	for range 50 {
-		b := randomBatch(rng, 4+rng.IntN(8))
-		b.Rows[0].TrajectoryID = "padding-0" // its id is taken
-		if b.Rows[0].InvIter != 0 || b.Validate() != nil {
-			continue
-		}
-		ranks := 1 + rng.IntN(4)
-		parts, err := b.Split(ranks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var rows [][]int
-		padding := map[string]bool{}
-		for _, p := range parts {
-			rows = append(rows, p.Rows)
-			if len(p.Batch.Rows) != len(parts[0].Batch.Rows) {
-				t.Fatalf("ranks of %d and %d rows", len(p.Batch.Rows), len(parts[0].Batch.Rows))
-			}
-			if err := p.Validate(); err != nil {
-				t.Fatal(err)
-			}
-			if d := differ(p.Select(first(len(p.Rows))), b.Select(p.Rows)); d != "" {
-				t.Fatal(d)
-			}
-			for i := len(p.Rows); i < len(p.Batch.Rows); i++ {
-				id := p.Batch.Rows[i].TrajectoryID
-				if p.Trainable(i) != 0 || padding[id] || p.Batch.Rows[i].GroupID != id || id == "padding-0" {
-					t.Fatalf("padding row %+v with %d trainable tokens", p.Batch.Rows[i], p.Trainable(i))
-				}
-				padding[id] = true
-			}
-		}
-		checkPartition(t, rows, len(b.Rows))
-	}
-	b := randomBatch(rng, 2)
-	if _, err := b.Split(3); err == nil {
-		t.Error("2 trajectories were split for 3 ranks")
-	}
-}
-
-func first(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
-// BenchmarkBalance puts 4096 row lengths into 64 parts.
-func BenchmarkBalance(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	sizes := make([]int, 4096)
-	for i := range sizes {
-		sizes[i] = 200 + rng.IntN(8000)
-	}
-	for b.Loop() {
-		Balance(sizes, 64)
 	}
 }

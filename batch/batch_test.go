@@ -15,9 +15,9 @@ import (
 // choice of columns. Prompt tokens hold 0 in the float columns, as they must.
 func randomBatch(rng *rand.Rand, trajectories int) *Batch {
 	b := &Batch{CuSeqLens: []int64{0}, TokenIDs: []int32{}, LossMask: []bool{}}
-	for _, c := range b.floatColumns() {
+	for _, c := range b.Columns() {
 		if rng.IntN(2) == 0 {
-			*c.data = []float32{}
+			*c.Data = []float32{}
 		}
 	}
 	names := []string{"plain", `quote " and \ slash`, "tab\tnewline\n", "Fahrrad ü 轨迹 🚲", "<&>", "\u2028"}
@@ -30,6 +30,7 @@ func randomBatch(rng *rand.Rand, trajectories int) *Batch {
 			group = ""
 		}
 		score, scored := rng.NormFloat64(), rng.IntN(segments+1)
+		success, told, failure := rng.IntN(2) == 0, rng.IntN(segments+1), names[rng.IntN(len(names))]
 		for k := range segments {
 			r := Row{TrajectoryID: fmt.Sprint(names[rng.IntN(len(names))], j), GroupID: group, InvIter: segments - 1 - k, Status: status}
 			if k > 0 {
@@ -43,6 +44,15 @@ func randomBatch(rng *rand.Rand, trajectories int) *Batch {
 			}
 			if rng.IntN(3) == 0 {
 				r.PolicyVersion = rng.Int64N(1 << 40)
+				r.OldestPolicyVersion = r.PolicyVersion - int64(rng.IntN(3))
+			}
+			if k == told {
+				r.Success, r.HasSuccess, r.Error = success, true, failure
+			}
+			if k == segments-1 && rng.IntN(3) == 0 {
+				for range 1 + rng.IntN(5) {
+					r.NextIDs = append(r.NextIDs, rng.Int32())
+				}
 			}
 			if rng.IntN(3) == 0 {
 				r.Condense = json.RawMessage(`{"rule":"tool-fifo","dropped":[1,2,{"a":"} ]\""}],"x":null}`)
@@ -58,9 +68,9 @@ func randomBatch(rng *rand.Rand, trajectories int) *Batch {
 		for t := range r.PromptLen + response {
 			b.TokenIDs = append(b.TokenIDs, rng.Int32()-1<<30)
 			b.LossMask = append(b.LossMask, t >= r.PromptLen && rng.IntN(10) < 6)
-			for _, c := range b.floatColumns() {
-				if *c.data != nil {
-					*c.data = append(*c.data, randomFloat(rng, t >= r.PromptLen))
+			for _, c := range b.Columns() {
+				if *c.Data != nil {
+					*c.Data = append(*c.Data, randomFloat(rng, t >= r.PromptLen))
 				}
 			}
 		}
@@ -98,15 +108,15 @@ func differ(a, b *Batch) string {
 	if !slices.Equal(a.CuSeqLens, b.CuSeqLens) || !slices.Equal(a.TokenIDs, b.TokenIDs) || !slices.Equal(a.LossMask, b.LossMask) {
 		return "offsets, tokens or mask"
 	}
-	theirs := b.floatColumns()
-	for k, c := range a.floatColumns() {
-		x, y := *c.data, *theirs[k].data
+	theirs := b.Columns()
+	for k, c := range a.Columns() {
+		x, y := *c.Data, *theirs[k].Data
 		if (x == nil) != (y == nil) || len(x) != len(y) {
-			return fmt.Sprintf("%s: absent in one, or %d and %d entries", c.name, len(x), len(y))
+			return fmt.Sprintf("%s: absent in one, or %d and %d entries", c.Name, len(x), len(y))
 		}
 		for t := range x {
 			if math.Float32bits(x[t]) != math.Float32bits(y[t]) && (x[t] == x[t] || y[t] == y[t]) {
-				return fmt.Sprintf("%s: token %d: %v and %v", c.name, t, x[t], y[t])
+				return fmt.Sprintf("%s: token %d: %v and %v", c.Name, t, x[t], y[t])
 			}
 		}
 	}

@@ -38,10 +38,10 @@ func whatPackedKeeps(b *Batch) *Batch {
 		rows[i] = i
 	}
 	out := b.Select(rows)
-	for _, c := range out.floatColumns() {
-		for t := range *c.data {
-			x := &(*c.data)[t]
-			if !out.LossMask[t] && (c.name != "rewards" || *x-*x != 0 || *x == 0) {
+	for _, c := range out.Columns() {
+		for t := range *c.Data {
+			x := &(*c.Data)[t]
+			if !out.LossMask[t] && (c.Name != "rewards" || *x-*x != 0 || *x == 0) {
 				*x = 0
 			}
 		}
@@ -253,6 +253,10 @@ func TestLineErrors(t *testing.T) {
 		"lengths of values": {`[0.5,0]`, `[0.5]`, `line 2: trajectory "t": values has 1 entries for 2 response_ids`},
 		"status":            {`"group_id":"g"`, `"status":"done"`, `line 2: status: status "done"`},
 		"score":             {`"group_id":"g"`, `"score":"1"`, `line 2: score: found`},
+		"success":           {`"group_id":"g"`, `"success":1`, `line 2: success: found "1,\"inv_iter\"..." at byte 32: want true or false`},
+		"error":             {`"group_id":"g"`, `"error":1`, `line 2: error: found`},
+		"next_ids":          {`"group_id":"g"`, `"next_ids":[1,4294967296]`, `line 2: next_ids: entry 1: 4294967296 does not fit 32 bits`},
+		"oldest version":    {`"group_id":"g"`, `"oldest_policy_version":1.5`, `line 2: oldest_policy_version: found`},
 		"condense":          {`"group_id":"g"`, `"condense":{"a":}`, `line 2: condense: found`},
 		"after the object":  {`[0.5,0]}`, `[0.5,0]} x`, `line 2: found "x" at byte`},
 		"bad UTF-8":         {`"t"`, "\"\xff\"", `line 2: trajectory_id: string that ends at byte`},
@@ -280,14 +284,17 @@ func TestRowsThatDoNotFit(t *testing.T) {
 		return fmt.Sprintf(`{"trajectory_id":"t","inv_iter":%d,"response_ids":[2],"loss_mask":[1]%s}`, inv, more) + "\n"
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"duplicate":      {row(0, "") + row(0, ""), `line 2: trajectory "t": inv_iter 0 comes twice`},
-		"missing":        {row(0, "") + row(2, ""), `trajectory "t": inv_iter 2 on one of 2 rows: want 0 to 1, each once`},
-		"missing last":   {row(1, ""), `trajectory "t": inv_iter 1 on one of 1 rows`},
-		"scores differ":  {row(0, `,"score":1`) + row(1, `,"score":2`), `line 1: trajectory "t": score 1 on inv_iter 0, 2 on an earlier segment: want one score`},
-		"groups differ":  {row(0, `,"group_id":"a"`) + row(1, `,"group_id":"b"`), `trajectory "t": group_id "b" on inv_iter 1, "a" on inv_iter 0: want one group`},
-		"status differs": {row(0, `,"status":"finished"`) + row(1, `,"status":"failed"`), `trajectory "t": status "finished" on inv_iter 0, "failed" on an earlier segment`},
-		"score NaN":      {row(0, `,"score":NaN`), `trajectory "t": inv_iter 0: score NaN: want a finite number`},
-		"bootstrap Inf":  {row(0, `,"status":"truncated","bootstrap_value":1e999`), `trajectory "t": bootstrap_value +Inf: want a finite number`},
+		"duplicate":        {row(0, "") + row(0, ""), `line 2: trajectory "t": inv_iter 0 comes twice`},
+		"missing":          {row(0, "") + row(2, ""), `trajectory "t": inv_iter 2 on one of 2 rows: want 0 to 1, each once`},
+		"missing last":     {row(1, ""), `trajectory "t": inv_iter 1 on one of 1 rows`},
+		"scores differ":    {row(0, `,"score":1`) + row(1, `,"score":2`), `line 1: trajectory "t": score 1 on inv_iter 0, 2 on an earlier segment: want one score`},
+		"groups differ":    {row(0, `,"group_id":"a"`) + row(1, `,"group_id":"b"`), `trajectory "t": group_id "b" on inv_iter 1, "a" on inv_iter 0: want one group`},
+		"status differs":   {row(0, `,"status":"finished"`) + row(1, `,"status":"failed"`), `trajectory "t": status "finished" on inv_iter 0, "failed" on an earlier segment`},
+		"successes differ": {row(0, `,"success":true`) + row(1, `,"success":false`), `line 1: trajectory "t": success true on inv_iter 0, false on an earlier segment: want one success`},
+		"errors differ":    {row(0, `,"error":"a"`) + row(1, `,"error":"b"`), `line 1: trajectory "t": error "a" on inv_iter 0, "b" on an earlier segment: want one error`},
+		"versions":         {row(0, `,"policy_version":3,"oldest_policy_version":4`), `line 1: trajectory "t": inv_iter 0: oldest_policy_version 4 after policy_version 3: want at most that`},
+		"score NaN":        {row(0, `,"score":NaN`), `trajectory "t": inv_iter 0: score NaN: want a finite number`},
+		"bootstrap Inf":    {row(0, `,"status":"truncated","bootstrap_value":1e999`), `trajectory "t": bootstrap_value +Inf: want a finite number`},
 	} {
 		if _, err := ReadJSONLines(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v: want %s", name, err, c.want)

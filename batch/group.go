@@ -8,7 +8,7 @@ import (
 	"github.com/infinirl/infinirl/trajectory"
 )
 
-// Trajectory is one episode of a batch: the rows that it was cut into.
+// Trajectory is one trajectory of a batch: the rows that it was cut into.
 type Trajectory struct {
 	ID      string
 	GroupID string
@@ -19,6 +19,11 @@ type Trajectory struct {
 	// Score is the outcome, stated on any of the rows.
 	Score    float64
 	HasScore bool
+	// Success tells whether the task was solved, stated on any of the rows.
+	Success    bool
+	HasSuccess bool
+	// Error is why the trajectory ended early, "" if nothing went wrong.
+	Error string
 	// BootstrapValue is V(s_T), the value of the state in which a truncated
 	// trajectory was left; 0 for a terminated one.
 	BootstrapValue float64
@@ -28,8 +33,9 @@ type Trajectory struct {
 // first appear; the rows themselves may come in any order.
 //
 // It fails with a *RowError that names the trajectory when an inv_iter is missing or comes twice,
-// when the rows of a trajectory disagree on group, status or score, or when a
-// score or bootstrap value is not finite.
+// when the rows of a trajectory disagree on group, status, score, success or
+// error, when a score or bootstrap value is not finite, or when the oldest policy
+// version of a row is newer than its newest.
 func (b *Batch) Trajectories() ([]Trajectory, error) {
 	// Count the rows of each id first, so that all row lists share one array.
 	var (
@@ -133,6 +139,21 @@ func (t *Trajectory) close(b *Batch) error {
 				return t.wrong(i, "score %v on inv_iter %d, %v on an earlier segment: want one score", r.Score, r.InvIter, t.Score)
 			}
 			t.Score, t.HasScore = r.Score, true
+		}
+		if r.HasSuccess {
+			if t.HasSuccess && t.Success != r.Success {
+				return t.wrong(i, "success %v on inv_iter %d, %v on an earlier segment: want one success", r.Success, r.InvIter, t.Success)
+			}
+			t.Success, t.HasSuccess = r.Success, true
+		}
+		if r.Error != "" {
+			if t.Error != "" && t.Error != r.Error {
+				return t.wrong(i, "error %q on inv_iter %d, %q on an earlier segment: want one error", chat.Excerpt(r.Error), r.InvIter, chat.Excerpt(t.Error))
+			}
+			t.Error = r.Error
+		}
+		if r.OldestPolicyVersion > r.PolicyVersion {
+			return t.wrong(i, "inv_iter %d: oldest_policy_version %d after policy_version %d: want at most that", r.InvIter, r.OldestPolicyVersion, r.PolicyVersion)
 		}
 	}
 	if t.Status == "" {

@@ -19,16 +19,17 @@ import (
 //	 "loss_mask":[1,0],"values":[0.2,0],"score":1,"status":"finished"}
 //
 // trajectory_id, inv_iter, response_ids and loss_mask are required; all token
-// columns run over response_ids. A row may leave out rewards (all 0 then), and
-// other columns only if it has no trainable token; a column that no row has
-// is absent from the batch.
+// columns run over response_ids. A row may leave out rewards (all 0 then; where
+// no row of a trajectory has them, its score is the reward of its last trainable
+// token), and other columns only if it has no trainable token; a column that no
+// row has is absent from the batch.
 //
 // The zero value is ready for use.
 type LineDecoder struct {
 	batch Batch
 	// unnamed are the columns that a row with trainable tokens left out, by
 	// their place in floatColumns: the number of the first such line.
-	unnamed [7]int
+	unnamed [len(columns)]int
 	given   []bool  // rows that named rewards
 	lines   []int32 // number of the line of each row
 	row     jsonRow
@@ -39,7 +40,7 @@ type jsonRow struct {
 	Row
 	prompt, response []int32
 	mask             []bool
-	floats           [7][]float32
+	floats           [len(columns)][]float32
 	seen             fieldSet
 }
 
@@ -49,28 +50,38 @@ type fieldSet uint32
 func (s *fieldSet) has(field int) bool { return *s>>field&1 == 1 }
 func (s *fieldSet) add(field int)      { *s |= 1 << field }
 
-// The fields, float columns first, in the order of floatColumns.
+// The fields that are no float columns, numbered behind those.
 const (
-	fieldRewards      = 4
-	fieldTrajectoryID = iota + 6
+	fieldTrajectoryID = len(columns) + iota
 	fieldGroupID
 	fieldInvIter
 	fieldPromptIDs
 	fieldResponseIDs
 	fieldLossMask
 	fieldScore
+	fieldSuccess
 	fieldStatus
+	fieldError
 	fieldBootstrap
+	fieldNextIDs
 	fieldPolicyVersion
+	fieldOldestPolicyVersion
 	fieldCondense
 )
 
-var fieldNumbers = map[string]int{
-	"rollout_log_probs": 0, "old_log_probs": 1, "ref_log_probs": 2, "values": 3, "rewards": fieldRewards, "advantages": 5, "returns": 6,
-	"trajectory_id": fieldTrajectoryID, "group_id": fieldGroupID, "inv_iter": fieldInvIter, "prompt_ids": fieldPromptIDs,
-	"response_ids": fieldResponseIDs, "loss_mask": fieldLossMask, "score": fieldScore, "status": fieldStatus,
-	"bootstrap_value": fieldBootstrap, "policy_version": fieldPolicyVersion, "condense": fieldCondense,
-}
+// fieldNumbers are the fields by name; float columns have their place in the table.
+var fieldNumbers = func() map[string]int {
+	numbers := map[string]int{
+		"trajectory_id": fieldTrajectoryID, "group_id": fieldGroupID, "inv_iter": fieldInvIter, "prompt_ids": fieldPromptIDs,
+		"response_ids": fieldResponseIDs, "loss_mask": fieldLossMask, "score": fieldScore, "success": fieldSuccess, "status": fieldStatus,
+		"error": fieldError, "bootstrap_value": fieldBootstrap, "next_ids": fieldNextIDs, "policy_version": fieldPolicyVersion,
+		"oldest_policy_version": fieldOldestPolicyVersion, "condense": fieldCondense,
+	}
+	for k, c := range columns {
+		numbers[c.name] = k
+	}
+	return numbers
+}()
 
 // LineError is a fault in a line of JSON Lines, counted from 1.
 type LineError struct {
@@ -180,8 +191,18 @@ func (r *jsonRow) field(c *cursor, field int) (err error) {
 		r.Score, r.HasScore, err = c.optional()
 	case fieldBootstrap:
 		r.BootstrapValue, _, err = c.optional()
+	case fieldSuccess:
+		r.Success, r.HasSuccess, err = c.truth()
+	case fieldError:
+		if !c.literal("null") {
+			r.Error, err = c.string()
+		}
+	case fieldNextIDs:
+		r.NextIDs, err = c.ints(nil)
 	case fieldPolicyVersion:
 		r.PolicyVersion, err = c.integer()
+	case fieldOldestPolicyVersion:
+		r.OldestPolicyVersion, err = c.integer()
 	case fieldCondense:
 		if !c.literal("null") {
 			r.Condense, err = c.value()
@@ -199,6 +220,19 @@ func (c *cursor) optional() (v float64, given bool, err error) {
 	}
 	v, err = c.number(64)
 	return v, true, err
+}
+
+// truth takes true, false or null.
+func (c *cursor) truth() (v, given bool, err error) {
+	switch {
+	case c.literal("true"):
+		return true, true, nil
+	case c.literal("false"):
+		return false, true, nil
+	case c.literal("null"):
+		return false, false, nil
+	}
+	return false, false, c.unexpected("true or false")
 }
 
 // intern returns the constant in place of a copy of its text.
@@ -228,9 +262,9 @@ func (r *jsonRow) check() error {
 	if len(r.mask) != n {
 		return fmt.Errorf("loss_mask has %d entries for %d response_ids", len(r.mask), n)
 	}
-	for k, c := range (&Batch{}).floatColumns() {
+	for k, c := range (&Batch{}).Columns() {
 		if r.seen.has(k) && len(r.floats[k]) != n {
-			return fmt.Errorf("%s has %d entries for %d response_ids", c.name, len(r.floats[k]), n)
+			return fmt.Errorf("%s has %d entries for %d response_ids", c.Name, len(r.floats[k]), n)
 		}
 	}
 	return nil
@@ -245,6 +279,9 @@ func (d *LineDecoder) add(r *jsonRow, number int) {
 	before := len(b.TokenIDs)
 	row := r.Row
 	row.PromptLen = len(r.prompt)
+	if !r.seen.has(fieldOldestPolicyVersion) {
+		row.OldestPolicyVersion = row.PolicyVersion
+	}
 	if n := len(b.Rows); n > 0 { // rows of a trajectory mostly follow one another: share the text
 		if last := &b.Rows[n-1]; last.TrajectoryID == row.TrajectoryID {
 			row.TrajectoryID = last.TrajectoryID
@@ -254,26 +291,26 @@ func (d *LineDecoder) add(r *jsonRow, number int) {
 		}
 	}
 	b.Rows = append(b.Rows, row)
-	d.given = append(d.given, r.seen.has(fieldRewards))
+	d.given = append(d.given, r.seen.has(fieldNumbers[columnRewards]))
 	d.lines = append(d.lines, int32(number))
 	b.TokenIDs = append(append(b.TokenIDs, r.prompt...), r.response...)
 	after := len(b.TokenIDs)
 	b.CuSeqLens = append(b.CuSeqLens, int64(after))
 	b.LossMask = append(append(b.LossMask, make([]bool, len(r.prompt))...), r.mask...)
 	trainable := slices.Contains(r.mask, true)
-	for k, c := range b.floatColumns() {
+	for k, c := range b.Columns() {
 		switch {
 		case r.seen.has(k):
-			if *c.data == nil {
-				*c.data = make([]float32, before, cap(b.TokenIDs))
+			if *c.Data == nil {
+				*c.Data = make([]float32, before, cap(b.TokenIDs))
 			}
-			*c.data = append(append(*c.data, make([]float32, len(r.prompt))...), r.floats[k]...)
+			*c.Data = append(append(*c.Data, make([]float32, len(r.prompt))...), r.floats[k]...)
 			continue
-		case trainable && k != fieldRewards && d.unnamed[k] == 0:
+		case trainable && c.Name != columnRewards && d.unnamed[k] == 0:
 			d.unnamed[k] = number
 		}
-		if *c.data != nil {
-			*c.data = append(*c.data, make([]float32, after-before)...)
+		if *c.Data != nil {
+			*c.Data = append(*c.Data, make([]float32, after-before)...)
 		}
 	}
 }
@@ -288,13 +325,13 @@ func (d *LineDecoder) Append(other *LineDecoder) {
 	if len(b.Rows) == 0 {
 		return
 	}
-	mine, theirs := a.floatColumns(), b.floatColumns()
+	mine, theirs := a.Columns(), b.Columns()
 	for k := range mine { // a column of either is a column of both
-		if *mine[k].data == nil && *theirs[k].data != nil {
-			*mine[k].data = make([]float32, len(a.TokenIDs))
+		if *mine[k].Data == nil && *theirs[k].Data != nil {
+			*mine[k].Data = make([]float32, len(a.TokenIDs))
 		}
-		if *mine[k].data != nil && *theirs[k].data == nil {
-			*theirs[k].data = make([]float32, len(b.TokenIDs))
+		if *mine[k].Data != nil && *theirs[k].Data == nil {
+			*theirs[k].Data = make([]float32, len(b.TokenIDs))
 		}
 		if d.unnamed[k] == 0 {
 			d.unnamed[k] = other.unnamed[k]
@@ -313,12 +350,12 @@ func JoinLines(parts []*LineDecoder) *LineDecoder {
 	all := &LineDecoder{}
 	b := &all.batch
 	rows, tokens := 0, 0
-	var present [7]bool
+	var present [len(columns)]bool
 	for _, d := range parts {
 		rows += len(d.batch.Rows)
 		tokens += len(d.batch.TokenIDs)
-		for k, c := range d.batch.floatColumns() {
-			present[k] = present[k] || *c.data != nil
+		for k, c := range d.batch.Columns() {
+			present[k] = present[k] || *c.Data != nil
 			if all.unnamed[k] == 0 {
 				all.unnamed[k] = d.unnamed[k]
 			}
@@ -334,10 +371,10 @@ func JoinLines(parts []*LineDecoder) *LineDecoder {
 	b.Rows = join(parts, rows, func(d *LineDecoder) *[]Row { return &d.batch.Rows })
 	all.given = join(parts, rows, func(d *LineDecoder) *[]bool { return &d.given })
 	all.lines = join(parts, rows, func(d *LineDecoder) *[]int32 { return &d.lines })
-	for k, c := range b.floatColumns() {
+	for k, c := range b.Columns() {
 		if present[k] {
-			*c.data = join(parts, tokens, func(d *LineDecoder) *[]float32 {
-				column := d.batch.floatColumns()[k].data
+			*c.Data = join(parts, tokens, func(d *LineDecoder) *[]float32 {
+				column := d.batch.Columns()[k].Data
 				if *column == nil {
 					*column = make([]float32, len(d.batch.TokenIDs))
 				}
@@ -393,38 +430,34 @@ func (d *LineDecoder) Batch() (*Batch, error) {
 		return nil, err
 	}
 	trajectories, err := b.Trajectories()
-	if bad := (*RowError)(nil); errors.As(err, &bad) {
-		return nil, &LineError{int(d.lines[bad.Row]), bad.Err}
+	if err != nil {
+		return nil, d.atLine(err)
 	}
-	if b.Rewards != nil {
-		d.placeScores(trajectories)
+	if b.Rewards != nil { // because some have them: the others have only scores
+		if err := b.placeScores(trajectories, d.given); err != nil {
+			return nil, d.atLine(err)
+		}
 	}
 	return b, nil
+}
+
+// atLine tells the line of a *RowError.
+func (d *LineDecoder) atLine(err error) error {
+	if bad := (*RowError)(nil); errors.As(err, &bad) {
+		return &LineError{int(d.lines[bad.Row]), bad.Err}
+	}
+	return err
 }
 
 // Missing returns a *LineError if some row has a column that a row with
 // trainable tokens has not.
 func (d *LineDecoder) Missing() error {
-	for k, c := range d.batch.floatColumns() {
-		if *c.data != nil && d.unnamed[k] != 0 {
-			return &LineError{d.unnamed[k], fmt.Errorf("%s is missing, and other rows have it", c.name)}
+	for k, c := range d.batch.Columns() {
+		if *c.Data != nil && d.unnamed[k] != 0 {
+			return &LineError{d.unnamed[k], fmt.Errorf("%s is missing, and other rows have it", c.Name)}
 		}
 	}
 	return nil
-}
-
-// placeScores gives the trajectories without rewards their score as a reward:
-// the column is there because others have rewards.
-func (d *LineDecoder) placeScores(trajectories []Trajectory) {
-	for _, t := range trajectories {
-		given := !t.HasScore
-		for _, i := range t.Rows {
-			given = given || d.given[i]
-		}
-		if last := d.batch.lastTrainable(t); !given && last >= 0 {
-			d.batch.Rewards[last] = float32(t.Score)
-		}
-	}
 }
 
 // ReadJSONLines reads a whole file of JSON Lines. The error of bad content is a

@@ -27,23 +27,35 @@ func (b *Batch) AppendJSON(dst []byte, i int) []byte {
 	}
 	dst = appendInts(append(dst, `,"response_ids":`...), b.TokenIDs[start:end])
 	dst = appendMask(append(dst, `,"loss_mask":`...), b.LossMask[start:end])
-	for _, c := range b.floatColumns() {
-		if *c.data != nil {
-			dst = append(append(append(dst, `,"`...), c.name...), `":`...)
-			dst = appendFloats(dst, (*c.data)[start:end])
+	for _, c := range b.Columns() {
+		if *c.Data != nil {
+			dst = append(append(append(dst, `,"`...), c.Name...), `":`...)
+			dst = appendFloats(dst, (*c.Data)[start:end])
 		}
 	}
 	if r.HasScore {
 		dst = appendFloat(append(dst, `,"score":`...), r.Score, 64)
 	}
+	if r.HasSuccess {
+		dst = strconv.AppendBool(append(dst, `,"success":`...), r.Success)
+	}
 	if r.Status != "" {
 		dst = appendString(append(dst, `,"status":`...), string(r.Status))
+	}
+	if r.Error != "" {
+		dst = appendString(append(dst, `,"error":`...), r.Error)
 	}
 	if r.BootstrapValue != 0 {
 		dst = appendFloat(append(dst, `,"bootstrap_value":`...), r.BootstrapValue, 64)
 	}
+	if len(r.NextIDs) > 0 {
+		dst = appendInts(append(dst, `,"next_ids":`...), r.NextIDs)
+	}
 	if r.PolicyVersion != 0 {
 		dst = strconv.AppendInt(append(dst, `,"policy_version":`...), r.PolicyVersion, 10)
+	}
+	if r.OldestPolicyVersion != r.PolicyVersion {
+		dst = strconv.AppendInt(append(dst, `,"oldest_policy_version":`...), r.OldestPolicyVersion, 10)
 	}
 	if r.Condense != nil {
 		dst = append(append(dst, `,"condense":`...), r.Condense...)

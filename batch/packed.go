@@ -14,15 +14,15 @@ func (b *Batch) packedTensors() []safetensors.Tensor {
 	spanTensor := tensor("spans", spans)
 	spanTensor.Shape = []int{len(spans) / 2, 2}
 	tensors := []safetensors.Tensor{spanTensor}
-	for _, c := range b.floatColumns() {
-		if *c.data == nil {
+	for _, c := range b.Columns() {
+		if *c.Data == nil {
 			continue
 		}
 		packed := make([]float32, 0, kept)
 		for k := 0; k < len(spans); k += 2 {
-			packed = append(packed, (*c.data)[spans[k]:spans[k+1]]...)
+			packed = append(packed, (*c.Data)[spans[k]:spans[k+1]]...)
 		}
-		tensors = append(tensors, tensor(c.name, packed))
+		tensors = append(tensors, tensor(c.Name, packed))
 	}
 	if index, rewards := b.maskedRewards(spans); len(index) > 0 {
 		tensors = append(tensors, tensor("masked_reward_index", index), tensor("masked_rewards", rewards))
@@ -98,8 +98,8 @@ func (r *tensorReader) packed(b *Batch) {
 		kept += int(end - start)
 		done = end
 	}
-	for _, c := range b.floatColumns() {
-		packed := optional[float32](r, c.name, kept)
+	for _, c := range b.Columns() {
+		packed := optional[float32](r, c.Name, kept)
 		if packed == nil {
 			continue
 		}
@@ -107,7 +107,7 @@ func (r *tensorReader) packed(b *Batch) {
 		for k := 0; k < len(spans); k += 2 {
 			packed = packed[copy(full[spans[k]:spans[k+1]], packed):]
 		}
-		*c.data = full
+		*c.Data = full
 	}
 	index := optional[int64](r, "masked_reward_index", -1)
 	rewards := optional[float32](r, "masked_rewards", len(index))

@@ -7,24 +7,6 @@ import (
 	"github.com/infinirl/infinirl/chat"
 )
 
-// floatColumns lists the float columns with the names that they have in files.
-func (b *Batch) floatColumns() [7]floatColumn {
-	return [...]floatColumn{
-		{"rollout_log_probs", &b.RolloutLogProbs},
-		{"old_log_probs", &b.OldLogProbs},
-		{"ref_log_probs", &b.RefLogProbs},
-		{"values", &b.Values},
-		{"rewards", &b.Rewards},
-		{"advantages", &b.Advantages},
-		{"returns", &b.Returns},
-	}
-}
-
-type floatColumn struct {
-	name string
-	data *[]float32
-}
-
 // Select returns a new batch of the given rows, in that order, with copies of
 // all columns. A row may be asked for more than once.
 func (b *Batch) Select(rows []int) *Batch {
@@ -35,9 +17,9 @@ func (b *Batch) Select(rows []int) *Batch {
 	}
 	out.TokenIDs = Gather(b, b.TokenIDs, rows)
 	out.LossMask = Gather(b, b.LossMask, rows)
-	from, to := b.floatColumns(), out.floatColumns()
+	from, to := b.Columns(), out.Columns()
 	for c := range from {
-		*to[c].data = Gather(b, *from[c].data, rows)
+		*to[c].Data = Gather(b, *from[c].Data, rows)
 	}
 	return out
 }
@@ -51,8 +33,8 @@ func (b *Batch) Keep(rows []int) {
 	}
 	b.TokenIDs = keep(b, b.TokenIDs, rows)
 	b.LossMask = keep(b, b.LossMask, rows)
-	for _, c := range b.floatColumns() {
-		*c.data = keep(b, *c.data, rows)
+	for _, c := range b.Columns() {
+		*c.Data = keep(b, *c.Data, rows)
 	}
 	for j, i := range rows {
 		b.Rows[j] = b.Rows[i]
@@ -87,10 +69,10 @@ func (b *Batch) Slice(from, to int) *Batch {
 	for i := range out.CuSeqLens {
 		out.CuSeqLens[i] = b.CuSeqLens[from+i] - start
 	}
-	mine, theirs := out.floatColumns(), b.floatColumns()
+	mine, theirs := out.Columns(), b.Columns()
 	for c := range mine {
-		if *theirs[c].data != nil {
-			*mine[c].data = (*theirs[c].data)[start:end:end]
+		if *theirs[c].Data != nil {
+			*mine[c].Data = (*theirs[c].Data)[start:end:end]
 		}
 	}
 	return out
@@ -117,13 +99,29 @@ func Gather[T any](b *Batch, column []T, rows []int) []T {
 }
 
 // Append adds the rows of other behind those of b. Both must have the same
-// columns, unless b has no rows yet: then b takes the columns of other.
+// columns, unless b has no rows yet: then b takes the columns of other. If only one
+// of them has rewards, the scores of the other become rewards (see PlaceScores):
+// both must have whole trajectories then.
 func (b *Batch) Append(other *Batch) error {
+	if len(b.Rows) > 0 && len(other.Rows) > 0 && (b.Rewards == nil) != (other.Rewards == nil) {
+		without := b
+		if other.Rewards == nil {
+			copied := *other
+			other, without = &copied, &copied
+		}
+		trajectories, err := without.Trajectories()
+		if err == nil {
+			err = without.addRewards(trajectories)
+		}
+		if err != nil {
+			return fmt.Errorf("append to a batch: column rewards is in one batch and not in the other: scores as rewards: %w", err)
+		}
+	}
 	if len(b.Rows) > 0 && len(other.Rows) > 0 {
-		mine, theirs := b.floatColumns(), other.floatColumns()
+		mine, theirs := b.Columns(), other.Columns()
 		for c := range mine {
-			if (*mine[c].data == nil) != (*theirs[c].data == nil) {
-				return fmt.Errorf("append to a batch: column %s is in one batch and not in the other", mine[c].name)
+			if (*mine[c].Data == nil) != (*theirs[c].Data == nil) {
+				return fmt.Errorf("append to a batch: column %s is in one batch and not in the other", mine[c].Name)
 			}
 		}
 	}
@@ -137,9 +135,9 @@ func (b *Batch) Append(other *Batch) error {
 	}
 	b.TokenIDs = append(b.TokenIDs, other.TokenIDs...)
 	b.LossMask = append(b.LossMask, other.LossMask...)
-	mine, theirs := b.floatColumns(), other.floatColumns()
+	mine, theirs := b.Columns(), other.Columns()
 	for c := range mine {
-		*mine[c].data = append(*mine[c].data, *theirs[c].data...)
+		*mine[c].Data = append(*mine[c].Data, *theirs[c].Data...)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ const (
 	metaTrajectoryIDs        = "trajectory_ids" // JSON arrays of strings,
 	metaGroupIDs             = "group_ids"      // indexed by the row columns
 	metaStatuses             = "statuses"       // of the like names
+	metaErrors               = "errors"
 )
 
 // WriteSafetensors writes the batch, which must pass Validate, as a
@@ -46,8 +47,13 @@ const (
 //	inv_iter          I32 [R]
 //	prompt_len        I32 [R]    (optional: 0)
 //	score             F64 [R]    NaN: none (optional)
+//	success           U8  [R]    0 false, 1 true, 2 not told (optional: not told)
+//	error             I32 [R]    index into metadata errors (optional: no error)
 //	bootstrap_value   F64 [R]    (optional: 0)
 //	policy_version    I64 [R]    (optional: 0)
+//	oldest_policy_version I64 [R] (optional: as policy_version)
+//	next_offsets      I64 [R+1]  next prompt i is entries [o[i], o[i+1]) of next_ids (optional)
+//	next_ids          I32 [...]
 //	condense_offsets  I64 [R+1]  record i is bytes [o[i], o[i+1]) of condense (optional)
 //	condense          U8  [...]  JSON
 //	token_ids         I32 [N]
@@ -55,18 +61,27 @@ const (
 //	packed:  spans I64 [S, 2]: [start, end) of each run of trainable tokens; values, … F32 [M]
 //	         masked_rewards F32 [K] and masked_reward_index I64 [K]: rewards at other tokens (optional)
 //
+// Other programs may add rewards_given, BOOL [R], beside rewards: where it is false
+// for all rows of a trajectory, its score is its reward. This writer has placed
+// such scores already.
+//
 // The same batch gives the same bytes.
 func (b *Batch) WriteSafetensors(w io.Writer, layout Layout) error {
+	return b.writeSafetensors(w, layout)
+}
+
+// writeSafetensors writes further tensors as well.
+func (b *Batch) writeSafetensors(w io.Writer, layout Layout, more ...safetensors.Tensor) error {
 	if len(b.Rows) == 0 {
 		return errors.New("batch: no rows")
 	}
 	metadata := map[string]string{metaFormat: formatName, metaVersion: formatFirst, metaLayout: string(layout)}
-	tensors := append(b.rowTensors(metadata), tensor("token_ids", b.TokenIDs))
+	tensors := append(append(b.rowTensors(metadata), tensor("token_ids", b.TokenIDs)), more...)
 	switch layout {
 	case Plain:
-		for _, c := range b.floatColumns() {
-			if *c.data != nil {
-				tensors = append(tensors, tensor(c.name, *c.data))
+		for _, c := range b.Columns() {
+			if *c.Data != nil {
+				tensors = append(tensors, tensor(c.Name, *c.Data))
 			}
 		}
 		tensors = append(tensors, tensor("loss_mask", b.LossMask))
@@ -83,7 +98,9 @@ func (b *Batch) rowTensors(metadata map[string]string) []safetensors.Tensor {
 	n := len(b.Rows)
 	trajectories, groups, statuses := newTable[int32](n), newTable[int32](n), newTable[uint8](n)
 	invIter, promptLen := make([]int32, n), make([]int32, n)
-	score, bootstrap, version := make([]float64, n), make([]float64, n), make([]int64, n)
+	score, bootstrap, version, oldest := make([]float64, n), make([]float64, n), make([]int64, n), make([]int64, n)
+	success, failures := make([]uint8, n), newTable[int32](n)
+	nextOffsets, next := make([]int64, n+1), []int32{}
 	offsets, condense := make([]int64, n+1), []byte{}
 	for i := range b.Rows {
 		r := &b.Rows[i]
@@ -91,10 +108,17 @@ func (b *Batch) rowTensors(metadata map[string]string) []safetensors.Tensor {
 		groups.add(r.GroupID)
 		statuses.add(string(r.Status))
 		invIter[i], promptLen[i] = int32(r.InvIter), int32(r.PromptLen)
-		bootstrap[i], version[i], score[i] = r.BootstrapValue, r.PolicyVersion, math.NaN()
+		failures.add(r.Error)
+		bootstrap[i], score[i], success[i] = r.BootstrapValue, math.NaN(), successUnknown
+		version[i], oldest[i] = r.PolicyVersion, r.OldestPolicyVersion
 		if r.HasScore {
 			score[i] = r.Score
 		}
+		if r.HasSuccess {
+			success[i] = bytesOf([]bool{r.Success})[0]
+		}
+		next = append(next, r.NextIDs...)
+		nextOffsets[i+1] = int64(len(next))
 		condense = append(condense, r.Condense...)
 		offsets[i+1] = int64(len(condense))
 	}
@@ -115,11 +139,21 @@ func (b *Batch) rowTensors(metadata map[string]string) []safetensors.Tensor {
 	}
 	add(slices.ContainsFunc(promptLen, func(x int32) bool { return x != 0 }), tensor("prompt_len", promptLen))
 	add(slices.ContainsFunc(score, func(x float64) bool { return x == x }), tensor("score", score))
+	add(slices.ContainsFunc(success, func(x uint8) bool { return x != successUnknown }), tensor("success", success))
+	if failures.list[0] != "" || len(failures.list) > 1 {
+		metadata[metaErrors] = failures.names()
+		add(true, tensor("error", failures.index))
+	}
 	add(slices.ContainsFunc(bootstrap, func(x float64) bool { return x != 0 }), tensor("bootstrap_value", bootstrap))
 	add(slices.ContainsFunc(version, func(x int64) bool { return x != 0 }), tensor("policy_version", version))
+	add(!slices.Equal(oldest, version), tensor("oldest_policy_version", oldest))
+	add(len(next) > 0, tensor("next_offsets", nextOffsets), tensor("next_ids", next))
 	add(len(condense) > 0, tensor("condense_offsets", offsets), tensor("condense", condense))
 	return tensors
 }
+
+// What the tensor success holds on rows that do not tell, beside 0 and 1.
+const successUnknown = 2
 
 // table turns a column of strings into numbers and a list of distinct strings.
 type table[T uint8 | int32] struct {
@@ -194,6 +228,7 @@ func fromFile(f *safetensors.File) (*Batch, error) {
 	default:
 		return nil, fmt.Errorf("metadata %s: %q: want %s or %s", metaLayout, chat.Excerpt(layout), Plain, Packed)
 	}
+	given := optional[bool](r, "rewards_given", len(b.Rows))
 	for _, t := range f.Tensors {
 		if r.err == nil && !r.used[t.Name] {
 			r.err = fmt.Errorf("unknown tensor %q", chat.Excerpt(t.Name))
@@ -202,7 +237,20 @@ func fromFile(f *safetensors.File) (*Batch, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return b, b.Validate()
+	if err := b.validateShape(); err != nil {
+		return nil, err
+	}
+	trajectories, err := b.Trajectories()
+	if err != nil {
+		return nil, err
+	}
+	if given != nil && b.Rewards != nil {
+		b.Rewards = slices.Clone(b.Rewards) // may be a view of the file
+		if err := b.placeScores(trajectories, given); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // tensorReader takes tensors from a file until the first error.
@@ -264,7 +312,11 @@ func (r *tensorReader) rows(b *Batch) {
 	b.CuSeqLens = column[int64](r, "cu_seqlens", n+1)
 	promptLen := optional[int32](r, "prompt_len", n)
 	score, bootstrap := optional[float64](r, "score", n), optional[float64](r, "bootstrap_value", n)
-	version := optional[int64](r, "policy_version", n)
+	version, oldest := optional[int64](r, "policy_version", n), optional[int64](r, "oldest_policy_version", n)
+	success := optional[uint8](r, "success", n)
+	failure := names(r, optional[int32](r, "error", n), metaErrors)
+	nextOffsets := optional[int64](r, "next_offsets", n+1)
+	next := optional[int32](r, "next_ids", -1)
 	trajectoryID := names(r, column[int32](r, "trajectory", n), metaTrajectoryIDs)
 	groupID := names(r, optional[int32](r, "group", n), metaGroupIDs)
 	status := names(r, optional[uint8](r, "status", n), metaStatuses)
@@ -292,27 +344,54 @@ func (r *tensorReader) rows(b *Batch) {
 		if bootstrap != nil {
 			row.BootstrapValue = bootstrap[i]
 		}
+		if success != nil {
+			if success[i] > successUnknown {
+				r.fail("tensor \"success\": row %d: %d: want 0 (false), 1 (true) or %d (not told)", i, success[i], successUnknown)
+				return
+			}
+			row.Success, row.HasSuccess = success[i] == 1, success[i] != successUnknown
+		}
+		if failure != nil {
+			row.Error = failure(i)
+		}
 		if version != nil {
 			row.PolicyVersion = version[i]
 		}
-		if offsets != nil {
-			from, to := offsets[i], offsets[i+1]
-			if from < 0 || to < from || to > int64(len(condense)) {
-				r.fail("tensor \"condense_offsets\": entry %d: [%d, %d) of %d bytes", i, from, to, len(condense))
+		row.OldestPolicyVersion = row.PolicyVersion
+		if oldest != nil {
+			row.OldestPolicyVersion = oldest[i]
+		}
+		if ids := ragged(r, "next_offsets", nextOffsets, next, i); len(ids) > 0 {
+			row.NextIDs = ids
+		}
+		if record := ragged(r, "condense_offsets", offsets, condense, i); len(record) > 0 {
+			if !json.Valid(record) {
+				r.fail("tensor \"condense\": row %d: not JSON", i)
 				return
 			}
-			if record := condense[from:to]; len(record) > 0 {
-				if !json.Valid(record) {
-					r.fail("tensor \"condense\": row %d: not JSON", i)
-					return
-				}
-				row.Condense = record
-			}
+			row.Condense = record
 		}
 	}
 	if offsets == nil && condense != nil {
 		r.fail("tensor \"condense_offsets\" is missing")
 	}
+	if nextOffsets == nil && next != nil {
+		r.fail("tensor \"next_offsets\" is missing")
+	}
+}
+
+// ragged is entry i of a column of entries of different lengths, which the named
+// offsets bound in data; nil for a column that is absent.
+func ragged[T any](r *tensorReader, name string, offsets []int64, data []T, i int) []T {
+	if offsets == nil || r.err != nil {
+		return nil
+	}
+	from, to := offsets[i], offsets[i+1]
+	if from < 0 || to < from || to > int64(len(data)) {
+		r.fail("tensor %q: entry %d: [%d, %d) of %d", name, i, from, to, len(data))
+		return nil
+	}
+	return data[from:to:to]
 }
 
 // names looks the numbers of a row column up in a list in the metadata.
@@ -338,7 +417,7 @@ func names[T uint8 | int32](r *tensorReader, index []T, list string) func(row in
 func (r *tensorReader) plain(b *Batch) {
 	n := len(b.TokenIDs)
 	b.LossMask = column[bool](r, "loss_mask", n)
-	for _, c := range b.floatColumns() {
-		*c.data = optional[float32](r, c.name, n)
+	for _, c := range b.Columns() {
+		*c.Data = optional[float32](r, c.Name, n)
 	}
 }

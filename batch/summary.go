@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/infinirl/infinirl/chat"
 )
 
 // WriteSummary describes the batch for people: its size, columns and
@@ -61,9 +63,9 @@ func (b *Batch) totals(trajectories []Trajectory) string {
 	fmt.Fprintf(&out, "status        %s\n", strings.Join(list, ", "))
 	fmt.Fprintf(&out, "tokens        %d: %d prompt, %d trainable (%.1f%%)\n", b.Tokens(), prompt, trainable, share)
 	list = nil
-	for _, c := range b.floatColumns() {
-		if *c.data != nil {
-			list = append(list, c.name)
+	for _, c := range b.Columns() {
+		if *c.Data != nil {
+			list = append(list, c.Name)
 		}
 	}
 	if list == nil {
@@ -93,15 +95,21 @@ func (b *Batch) describeTrajectory(t Trajectory) string {
 	if t.HasScore {
 		fmt.Fprintf(&out, "  score %.4g", t.Score)
 	}
+	if t.HasSuccess {
+		fmt.Fprintf(&out, "  success %v", t.Success)
+	}
 	if t.BootstrapValue != 0 {
 		fmt.Fprintf(&out, "  bootstrap value %.4g", t.BootstrapValue)
+	}
+	if t.Error != "" {
+		fmt.Fprintf(&out, "  error %q", chat.Excerpt(t.Error))
 	}
 	out.WriteByte('\n')
 	for _, i := range t.Rows {
 		fmt.Fprintf(&out, "  inv_iter %d  prompt %d  response %s", b.Rows[i].InvIter, b.Rows[i].PromptLen, b.runs(i))
-		for _, c := range []floatColumn{{"reward", &b.Rewards}, {"value", &b.Values}, {"advantage", &b.Advantages}, {"return", &b.Returns}} {
-			if low, high, any := b.rangeOf(*c.data, i); any {
-				fmt.Fprintf(&out, "  %s %.4g", c.name, low)
+		for _, c := range b.Columns() {
+			if low, high, any := b.rangeOf(*c.Data, i); any && c.Label != "" {
+				fmt.Fprintf(&out, "  %s %.4g", c.Label, low)
 				if high != low {
 					fmt.Fprintf(&out, " to %.4g", high)
 				}
@@ -161,12 +169,12 @@ func (b *Batch) rangeOf(column []float32, i int) (low, high float32, any bool) {
 // CheckFinite returns an error that names column, trajectory, segment and
 // token if a column holds a NaN or infinity at a trainable token.
 func (b *Batch) CheckFinite() error {
-	for _, c := range b.floatColumns() {
+	for _, c := range b.Columns() {
 		for i := range b.Rows {
 			start, end := b.Span(i)
-			for t := start; t < end && *c.data != nil; t++ {
-				if x := (*c.data)[t]; b.LossMask[t] && x-x != 0 {
-					return fmt.Errorf("%s, response token %d: %s: %v: want a finite number at a trainable token", b.Describe(i), t-start-b.Rows[i].PromptLen, c.name, x)
+			for t := start; t < end && *c.Data != nil; t++ {
+				if x := (*c.Data)[t]; b.LossMask[t] && x-x != 0 {
+					return fmt.Errorf("%s, response token %d: %s: %v: want a finite number at a trainable token", b.Describe(i), t-start-b.Rows[i].PromptLen, c.Name, x)
 				}
 			}
 		}

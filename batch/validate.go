@@ -45,9 +45,9 @@ func (b *Batch) validateShape() error {
 	if len(b.LossMask) != tokens {
 		return fmt.Errorf("batch: loss_mask has %d entries for %d tokens", len(b.LossMask), tokens)
 	}
-	for _, c := range b.floatColumns() {
-		if *c.data != nil && len(*c.data) != tokens {
-			return fmt.Errorf("batch: %s has %d entries for %d tokens", c.name, len(*c.data), tokens)
+	for _, c := range b.Columns() {
+		if *c.Data != nil && len(*c.Data) != tokens {
+			return fmt.Errorf("batch: %s has %d entries for %d tokens", c.Name, len(*c.Data), tokens)
 		}
 	}
 	for i := range b.Rows {
@@ -62,7 +62,7 @@ func (b *Batch) validateShape() error {
 }
 
 // CheckTokenIDs returns an error that names trajectory, segment and token of the
-// first token id that no vocabulary has: a negative one.
+// first token id that no vocabulary has, next_ids included: a negative one.
 func (b *Batch) CheckTokenIDs() error {
 	for i := range b.Rows {
 		start, end := b.Span(i)
@@ -75,6 +75,11 @@ func (b *Batch) CheckTokenIDs() error {
 				of, at = "response", t-b.Rows[i].PromptLen
 			}
 			return fmt.Errorf("%s, %s token %d: token id %d: want 0 or more", b.Describe(i), of, at, id)
+		}
+		for t, id := range b.Rows[i].NextIDs {
+			if id < 0 {
+				return fmt.Errorf("%s, next_ids token %d: token id %d: want 0 or more", b.Describe(i), t, id)
+			}
 		}
 	}
 	return nil

@@ -3,8 +3,8 @@
 // A loss is Σ_t w_t·ℓ_t over the trainable tokens of a mini-batch. The weights
 // w come from the aggregation mode and are computed once for the whole
 // mini-batch (see Weights); ℓ_t and its gradient need one row only. Hence any
-// split of the mini-batch into micro-batches, workers or ranks gives the same
-// gradient, to float rounding.
+// split of the mini-batch, over calls, workers or ranks, gives the same gradient,
+// to float rounding.
 package ppo
 
 import (
@@ -67,16 +67,6 @@ const (
 	CorrectionTruncate = "truncate"
 	CorrectionMask     = "mask"
 )
-
-// Defaults returns PPO with asymmetric and dual clipping, trajectory-mean
-// aggregation and no KL, entropy or rollout correction.
-func Defaults() Config {
-	return Config{
-		Loss: LossPPO, ClipLow: 0.2, ClipHigh: 0.28, DualClip: 3, ValueClip: 0.2,
-		KLKind: K3, KLIn: KLInLoss, Aggregation: TrajectoryMean,
-		RolloutCorrection: CorrectionNone, RolloutCap: 2,
-	}
-}
 
 // Validate returns an error that names the first field out of range.
 func (c Config) Validate() error {

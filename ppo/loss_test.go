@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,15 @@ func randomRow(rng *rand.Rand, n int) Row[float64] {
 	}
 	row.OldLogProbs, row.RefLogProbs, row.RolloutLogProbs = near(.4), near(.5), near(.4)
 	return row
+}
+
+// defaults is PPO with asymmetric and dual clipping, and nothing else.
+func defaults() Config {
+	return Config{
+		Loss: LossPPO, ClipLow: 0.2, ClipHigh: 0.28, DualClip: 3, ValueClip: 0.2,
+		KLKind: K3, KLIn: KLInLoss, Aggregation: TrajectoryMean,
+		RolloutCorrection: CorrectionNone, RolloutCap: 2,
+	}
 }
 
 // TestGradients compares every loss with central differences.
@@ -105,7 +115,7 @@ func TestValueGradient(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 1))
 	for range 200 {
-		cfg := Defaults()
+		cfg := defaults()
 		if rng.IntN(2) == 0 {
 			cfg.ValueClip = 0
 		}
@@ -181,7 +191,7 @@ func TestTokenLosses(t *testing.T) {
 
 func TestGSPOUsesTheRatioOfTheRow(t *testing.T) {
 	t.Parallel()
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.Loss, cfg.ClipHigh = LossGSPO, 10
 	row := Row[float64]{LogProbs: []float64{-1, -1}, OldLogProbs: []float64{-1.5, -1.1}, Advantages: []float64{1, 1}, Weights: []float64{.5, .5}}
 	gradient := make([]float64, 2)
@@ -237,14 +247,62 @@ func testBatch(rng *rand.Rand, trajectories int) *batch.Batch {
 	return b
 }
 
-// TestMicroBatchSplitInvariance: any split of the mini-batch, in any order,
+// policyBatch is Policy over the rows of a batch, with columns over all tokens.
+func policyBatch(cfg *Config, b *batch.Batch, weights, logProbs, dLogProbs []float32) (Stats, error) {
+	var total Stats
+	for i := range b.Rows {
+		start, end := b.Span(i)
+		mask := b.LossMask[start:end]
+		take := func(column []float32) []float32 { return Trainable(mask, column[start:end]) }
+		row := Row[float32]{LogProbs: take(logProbs), OldLogProbs: take(b.OldLogProbs), Advantages: take(b.Advantages), Weights: take(weights),
+			RefLogProbs: take(b.RefLogProbs), RolloutLogProbs: take(b.RolloutLogProbs)}
+		gradient := make([]float32, len(row.LogProbs))
+		s, err := Policy(cfg, row, gradient, nil)
+		if err != nil {
+			return Stats{}, fmt.Errorf("row %d: %w", i, err)
+		}
+		spread(dLogProbs[start:end], mask, gradient)
+		total.Merge(s)
+	}
+	return total, nil
+}
+
+// valueBatch is Value over the rows of a batch, like policyBatch.
+func valueBatch(cfg *Config, b *batch.Batch, weights, values, dValues []float32) (Stats, error) {
+	var total Stats
+	for i := range b.Rows {
+		start, end := b.Span(i)
+		mask := b.LossMask[start:end]
+		take := func(column []float32) []float32 { return Trainable(mask, column[start:end]) }
+		row := ValueRow[float32]{Values: take(values), OldValues: take(b.Values), Returns: take(b.Returns), Weights: take(weights)}
+		gradient := make([]float32, len(row.Values))
+		s, err := Value(cfg, row, gradient)
+		if err != nil {
+			return Stats{}, fmt.Errorf("row %d: %w", i, err)
+		}
+		spread(dValues[start:end], mask, gradient)
+		total.Merge(s)
+	}
+	return total, nil
+}
+
+// spread writes one entry of x to each trainable token.
+func spread(column []float32, mask []bool, x []float32) {
+	for t, m := range mask {
+		if m {
+			column[t], x = x[0], x[1:]
+		}
+	}
+}
+
+// TestSplitInvariance: any split of the mini-batch, in any order,
 // gives the gradient of the whole, bit for bit.
-func TestMicroBatchSplitInvariance(t *testing.T) {
+func TestSplitInvariance(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, aggregation := range []string{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, TrajectoryMean} {
 		for _, loss := range []string{LossPPO, LossGSPO, LossCISPO, LossPG} {
-			cfg := Defaults()
+			cfg := defaults()
 			cfg.Loss, cfg.Aggregation, cfg.KLCoef, cfg.RolloutCorrection = loss, aggregation, .1, CorrectionTruncate
 			b := testBatch(rng, 6)
 			logProbs := slices.Clone(b.OldLogProbs)
@@ -256,11 +314,11 @@ func TestMicroBatchSplitInvariance(t *testing.T) {
 				t.Fatal(err)
 			}
 			whole, wholeValues := make([]float32, len(weights)), make([]float32, len(weights))
-			stats, err := PolicyBatch(&cfg, b, weights, logProbs, nil, whole, nil)
+			stats, err := policyBatch(&cfg, b, weights, logProbs, whole)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ValueBatch(&cfg, b, weights, b.Values, wholeValues); err != nil {
+			if _, err := valueBatch(&cfg, b, weights, b.Values, wholeValues); err != nil {
 				t.Fatal(err)
 			}
 			order := rng.Perm(len(b.Rows))
@@ -269,14 +327,14 @@ func TestMicroBatchSplitInvariance(t *testing.T) {
 				n := 1 + rng.IntN(len(order))
 				rows := order[:n]
 				order = order[n:]
-				micro := b.Select(rows)
-				gradient, valueGradient := make([]float32, micro.Tokens()), make([]float32, micro.Tokens())
+				part := b.Select(rows)
+				gradient, valueGradient := make([]float32, part.Tokens()), make([]float32, part.Tokens())
 				w := batch.Gather(b, weights, rows)
-				s, err := PolicyBatch(&cfg, micro, w, batch.Gather(b, logProbs, rows), nil, gradient, nil)
+				s, err := policyBatch(&cfg, part, w, batch.Gather(b, logProbs, rows), gradient)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := ValueBatch(&cfg, micro, w, micro.Values, valueGradient); err != nil {
+				if _, err := valueBatch(&cfg, part, w, part.Values, valueGradient); err != nil {
 					t.Fatal(err)
 				}
 				loss += s.Loss()
@@ -329,8 +387,10 @@ func TestAggregationCheck(t *testing.T) {
 	}
 }
 
-// TestCuttingKeepsTheWeightOfATrajectory: under trajectory-mean a cut changes
-// no weight; rows without a trainable token count for nothing under any mode.
+// TestCuttingKeepsTheWeightOfATrajectory: under token-mean and trajectory-mean a cut
+// changes no weight, under seq-mean-token-sum all by one factor, and under
+// seq-mean-token-mean it changes what one trajectory weighs against another; rows
+// without a trainable token count for nothing under any mode.
 func TestCuttingKeepsTheWeightOfATrajectory(t *testing.T) {
 	t.Parallel()
 	whole := maskBatch([][]int{{1, 0, 1, 1, 0, 1}, {1, 1}})
@@ -338,16 +398,28 @@ func TestCuttingKeepsTheWeightOfATrajectory(t *testing.T) {
 	for i, id := range []string{"a", "a", "a", "b"} {
 		cut.Rows[i].TrajectoryID, cut.Rows[i].InvIter = id, max(0, 2-i)
 	}
-	a, err := Weights[float64](TrajectoryMean, whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Weights[float64](TrajectoryMean, cut)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x, y := Trainable(whole.LossMask, a), Trainable(cut.LossMask, c); !slices.Equal(x, y) {
-		t.Errorf("weights %v, after cutting %v", x, y)
+	for aggregation, want := range map[string]struct{ a, b float64 }{ // change of the weights in a and in b
+		TokenMean: {1, 1}, TrajectoryMean: {1, 1}, SeqMeanTokenSum: {2. / 3, 2. / 3}, SeqMeanTokenMean: {4. / 3, 2. / 3},
+	} {
+		before, err := Weights[float64](aggregation, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := Weights[float64](aggregation, cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, y := Trainable(whole.LossMask, before), Trainable(cut.LossMask, after)
+		for k := range x { // four tokens of a, two of b
+			factor := want.a
+			if k >= 4 {
+				factor = want.b
+			}
+			if !near(y[k], factor*x[k], 1e-7) {
+				t.Errorf("%s: weights %v, after cutting %v: want %v times", aggregation, x, y, factor)
+				break
+			}
+		}
 	}
 	empty, err := Weights[float64](SeqMeanTokenSum, maskBatch([][]int{{0, 0}}))
 	if err != nil || !slices.Equal(empty, []float64{0, 0}) {
@@ -359,7 +431,7 @@ func TestKLShapingAtMaskedTokens(t *testing.T) {
 	t.Parallel()
 	b := maskBatch([][]int{{1, 0, 0, 1}})
 	b.Rewards, b.OldLogProbs, b.RefLogProbs = make([]float32, 4), []float32{0, 0, 0, 0}, []float32{-1, -1, -1, -1}
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.KLCoef, cfg.KLKind, cfg.KLIn = 1, K1, KLInReward
 	if err := ShapeRewards(cfg, b); err != nil {
 		t.Fatal(err)
@@ -382,7 +454,7 @@ func TestShapeRewardsPlacesScores(t *testing.T) {
 	b := maskBatch([][]int{{1, 1, 0}})
 	b.Rows[0].Score, b.Rows[0].HasScore = 2, true
 	b.OldLogProbs, b.RefLogProbs = []float32{0, 0, float32(math.NaN())}, []float32{-1, -1, -1}
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.KLCoef, cfg.KLKind, cfg.KLIn = .5, K1, KLInReward
 	if err := ShapeRewards(cfg, b); err != nil {
 		t.Fatal(err)
@@ -403,7 +475,7 @@ func TestNonFiniteAtTrainableTokenIsNamed(t *testing.T) {
 	b.OldLogProbs, b.Advantages, b.Values, b.Returns, b.RefLogProbs, b.RolloutLogProbs = fill(), fill(), fill(), fill(), fill(), fill()
 	b.Advantages[3] = 1
 	weights := []float32{1, 1, 1, 1}
-	cfg := Defaults()
+	cfg := defaults()
 	for name, column := range map[string][]float32{"log_probs": fill(), "old_log_probs": b.OldLogProbs, "advantages": b.Advantages, "ref_log_probs": b.RefLogProbs, "rollout_log_probs": b.RolloutLogProbs, "returns": b.Returns} {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			saved := column[3]
@@ -412,13 +484,13 @@ func TestNonFiniteAtTrainableTokenIsNamed(t *testing.T) {
 			if name == "log_probs" {
 				logProbs = column
 			}
-			_, err := PolicyBatch(&cfg, b, weights, logProbs, nil, fill(), nil)
+			_, err := policyBatch(&cfg, b, weights, logProbs, fill())
 			if name == "returns" {
-				_, err = ValueBatch(&cfg, b, weights, b.Values, fill())
+				_, err = valueBatch(&cfg, b, weights, b.Values, fill())
 			}
 			if err == nil {
 				t.Errorf("%s: no error for %v", name, bad)
-			} else if want := `"b", inv_iter 0, response token 2: ` + name; !strings.Contains(err.Error(), want) {
+			} else if want := `row 1: ` + name + `: trainable token 1: `; !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %q: want %q in it", name, err, want)
 			}
 			column[3] = saved
@@ -428,7 +500,7 @@ func TestNonFiniteAtTrainableTokenIsNamed(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.ValueClip = 0
 	var total Stats
 	values, returns := []float64{1, 2, 3, 5}, []float64{1, 2, 4, 4}
@@ -458,9 +530,85 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestCombineMetrics: the metrics of parts, combined, are those of the whole, in all
+// that is a mean, a sum or an extreme.
+func TestCombineMetrics(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 2))
+	for range 200 {
+		cfg := defaults()
+		cfg.KLCoef, cfg.EntropyCoef, cfg.RolloutCorrection, cfg.ValueClip = .1, .01, CorrectionTruncate, .1
+		var whole Stats
+		var parts []Metrics
+		for range 1 + rng.IntN(5) {
+			var part Stats
+			for range 1 + rng.IntN(3) {
+				if rng.IntN(4) > 0 { // an update may be of the critic only
+					row := randomRow(rng, 1+rng.IntN(9))
+					s, err := Policy(&cfg, row, make([]float64, len(row.LogProbs)), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					part.Merge(s)
+				}
+				n := 1 + rng.IntN(9)
+				random := func() []float64 {
+					out := make([]float64, n)
+					for k := range out {
+						out[k] = rng.NormFloat64()
+					}
+					return out
+				}
+				s, err := Value(&cfg, ValueRow[float64]{Values: random(), OldValues: random(), Returns: random(), Weights: random()}, make([]float64, n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				part.Merge(s)
+			}
+			whole.Merge(part)
+			parts = append(parts, part.Metrics())
+		}
+		got, want := CombineMetrics(parts), whole.Metrics().PerUpdate(len(parts))
+		for _, m := range []*Metrics{&got, &want} {
+			for _, x := range []*float64{&m.RatioP01, &m.RatioP50, &m.RatioP99, &m.ExplainedVariance} { // no means
+				*x = 0
+			}
+		}
+		if got.Tokens != want.Tokens || got.ValueTokens != want.ValueTokens || got.RatioMin != want.RatioMin || got.RatioMax != want.RatioMax {
+			t.Fatalf("combined %+v: want %+v", got, want)
+		}
+		for _, fields := range []func(*Metrics) []*float64{(*Metrics).losses, (*Metrics).policyMeans, (*Metrics).valueMeans} {
+			theirs := fields(&want)
+			for k, x := range fields(&got) {
+				if !near(*x, *theirs[k], 1e-9) {
+					t.Fatalf("combined %+v: want %+v", got, want)
+				}
+			}
+		}
+	}
+	if got := CombineMetrics(nil); got != (Metrics{}) {
+		t.Errorf("of no updates: %+v", got)
+	}
+	// Learners that do not tell how many tokens they saw.
+	got := CombineMetrics([]Metrics{{KL: 1, RatioP50: 2, ValueMean: 4}, {KL: 3, RatioP50: 2, ValueMean: 0}})
+	if want := (Metrics{KL: 2, RatioP50: 2, ValueMean: 2}); got != want {
+		t.Errorf("without tokens: %+v: want %+v", got, want)
+	}
+}
+
+// TestMetricsFields: every number of Metrics is combined somewhere.
+func TestMetricsFields(t *testing.T) {
+	t.Parallel()
+	m := Metrics{}
+	combined := len(m.losses()) + len(m.policyMeans()) + len(m.valueMeans()) + len([]any{m.RatioMin, m.RatioMax, m.Tokens, m.ValueTokens})
+	if n := reflect.TypeFor[Metrics]().NumField(); n != combined {
+		t.Errorf("%d fields, %d of them combined", n, combined)
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	t.Parallel()
-	if err := Defaults().Validate(); err != nil {
+	if err := defaults().Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*Config){
@@ -477,7 +625,7 @@ func TestConfigValidate(t *testing.T) {
 		`rollout_correction: "tis"`: func(c *Config) { c.RolloutCorrection = "tis" },
 		"rollout_cap: 0.5":          func(c *Config) { c.RolloutCap = .5 },
 	} {
-		cfg := Defaults()
+		cfg := defaults()
 		change(&cfg)
 		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v: want %q", err, want)
@@ -487,7 +635,7 @@ func TestConfigValidate(t *testing.T) {
 
 func TestColumnsMustFit(t *testing.T) {
 	t.Parallel()
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.EntropyCoef = .1
 	one := []float64{0}
 	if _, err := Policy(&cfg, Row[float64]{LogProbs: one, OldLogProbs: one, Advantages: one, Weights: one}, make([]float64, 1), nil); err == nil || !strings.Contains(err.Error(), "entropies") {
@@ -506,7 +654,7 @@ func TestColumnsMustFit(t *testing.T) {
 func BenchmarkPolicy(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	wide := randomRow(rng, 8192)
-	cfg := Defaults()
+	cfg := defaults()
 	row := Row[float32]{LogProbs: convert[float32](wide.LogProbs), OldLogProbs: convert[float32](wide.OldLogProbs), Advantages: convert[float32](wide.Advantages), Weights: convert[float32](wide.Weights)}
 	gradient := make([]float32, 8192)
 	for b.Loop() {

@@ -37,7 +37,7 @@ type Row[T Float] struct {
 //	pg     −A·log π (Williams 1992)
 //
 // It is safe to call for different rows at once. On a NaN or infinity the
-// error is a *NonFiniteError; Locate adds the names.
+// error is a *NonFiniteError; the caller knows whose row it was.
 func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats, error) {
 	n := len(row.LogProbs)
 	if err := row.check(cfg, len(dLogProbs)); err != nil {
@@ -228,4 +228,15 @@ func (r *Row[T]) findNonFinite() error {
 		}
 	}
 	return errors.New("the policy loss overflows")
+}
+
+// NonFiniteError is a NaN or infinity in an input at a trainable token.
+type NonFiniteError struct {
+	Column string
+	Token  int // among the trainable tokens of the row
+	Value  float64
+}
+
+func (e *NonFiniteError) Error() string {
+	return fmt.Sprintf("%s: trainable token %d: %v: want a finite number", e.Column, e.Token, e.Value)
 }

@@ -106,7 +106,10 @@ type Metrics struct {
 	ValueClipFraction float64 `json:"value_clip_fraction"`
 	ValueMean         float64 `json:"value_mean"`
 	ReturnMean        float64 `json:"return_mean"`
-	Tokens            int     `json:"tokens"`
+	// Tokens and ValueTokens are the trainable tokens that the policy loss and the
+	// value loss saw.
+	Tokens      int `json:"tokens"`
+	ValueTokens int `json:"value_tokens"`
 }
 
 // Metrics sums up what was collected.
@@ -118,7 +121,7 @@ func (s *Stats) Metrics() Metrics {
 		KL: s.sumKL / n, Entropy: s.sumEntropy / n,
 		RolloutKL: s.sumRolloutKL / nr, RolloutLimited: float64(s.rolloutLimited) / nr,
 		ValueClipFraction: float64(s.valueClipped) / nv, ValueMean: s.sumValues / nv, ReturnMean: s.returns.mean,
-		Tokens: s.Tokens,
+		Tokens: s.Tokens, ValueTokens: s.valueTokens,
 	}
 	if variance := s.returns.m2; variance > 0 {
 		m.ExplainedVariance = 1 - s.residuals.m2/variance
@@ -138,10 +141,72 @@ func (s *Stats) Metrics() Metrics {
 // PerUpdate turns the loss parts, which are sums over optimizer steps, into their
 // means over n of them; everything else is a mean already.
 func (m Metrics) PerUpdate(n int) Metrics {
-	for _, part := range []*float64{&m.Loss, &m.PolicyLoss, &m.ValueLoss, &m.KLLoss, &m.EntropyLoss} {
+	for _, part := range m.losses() {
 		*part /= float64(max(1, n))
 	}
 	return m
+}
+
+// CombineMetrics sums up the metrics of several updates, for learners that answer
+// with numbers instead of Stats:
+//
+//	loss, policy_loss, …                        mean over the updates
+//	approx_kl, clip fractions, kl, entropy,
+//	rollout_kl, rollout_limited_fraction        mean, an update weighing as it has tokens
+//	value_clip_fraction, value_mean,
+//	return_mean                                 the same, as it has value_tokens
+//	ratio_min, ratio_max                        least and greatest
+//	tokens, value_tokens                        sums
+//	ratio_p01, ratio_p50, ratio_p99,
+//	explained_variance                          means as above: close to, but not, those of
+//	                                            all tokens together
+//
+// If no update tells its tokens, all weigh the same. Of no updates it is zero.
+func CombineMetrics(updates []Metrics) Metrics {
+	var out Metrics
+	for _, u := range updates {
+		out.Tokens += u.Tokens
+		out.ValueTokens += u.ValueTokens
+		if u.RatioMax > 0 { // a ratio is: the update tells some
+			if out.RatioMax == 0 || u.RatioMin < out.RatioMin {
+				out.RatioMin = u.RatioMin
+			}
+			out.RatioMax = max(out.RatioMax, u.RatioMax)
+		}
+	}
+	share := func(tokens, total int) float64 {
+		if total == 0 {
+			return 1 / float64(len(updates))
+		}
+		return float64(tokens) / float64(total)
+	}
+	for _, u := range updates {
+		add := func(weight float64, fields func(*Metrics) []*float64) {
+			to := fields(&out)
+			for k, from := range fields(&u) {
+				*to[k] += weight * *from
+			}
+		}
+		add(1/float64(len(updates)), (*Metrics).losses)
+		add(share(u.Tokens, out.Tokens), (*Metrics).policyMeans)
+		add(share(u.ValueTokens, out.ValueTokens), (*Metrics).valueMeans)
+	}
+	return out
+}
+
+// losses are the parts of the loss.
+func (m *Metrics) losses() []*float64 {
+	return []*float64{&m.Loss, &m.PolicyLoss, &m.ValueLoss, &m.KLLoss, &m.EntropyLoss}
+}
+
+// policyMeans are the means over Tokens.
+func (m *Metrics) policyMeans() []*float64 {
+	return []*float64{&m.ApproxKL, &m.ClipFraction, &m.DualClipFraction, &m.RatioP01, &m.RatioP50, &m.RatioP99, &m.KL, &m.Entropy, &m.RolloutKL, &m.RolloutLimited}
+}
+
+// valueMeans are the means over ValueTokens.
+func (m *Metrics) valueMeans() []*float64 {
+	return []*float64{&m.ExplainedVariance, &m.ValueClipFraction, &m.ValueMean, &m.ReturnMean}
 }
 
 // moments keeps mean and sum of squared deviations without cancellation

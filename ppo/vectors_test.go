@@ -65,7 +65,7 @@ func near(got, want, tolerance float64) bool {
 func testVector[T Float](t *testing.T, number int, c vectorCase, tolerance float64) {
 	t.Helper()
 	b := maskBatch(c.LossMask)
-	cfg := Defaults()
+	cfg := defaults()
 	cfg.ClipLow, cfg.ClipHigh, cfg.DualClip, cfg.ValueClip = c.ClipLow, c.ClipHigh, c.DualClip, c.ValueClip
 	take := func(i int, column [][]float64) []T { return Trainable(bools(c.LossMask[i]), convert[T](column[i])) }
 

@@ -19,8 +19,11 @@ type Float interface{ ~float32 | ~float64 }
 //	seq-mean-token-mean  w = 1/(R·(n_i + 1e-8))   (the 1e-8 as in verl)
 //	trajectory-mean      w = 1/(J·n_j)
 //
-// trajectory-mean is the only one under which a trajectory weighs the same
-// however often it was cut.
+// Cuts change no weight under token-mean and trajectory-mean: under the one a
+// trajectory weighs as much as it has trainable tokens, under the other all weigh
+// the same. Under the other two R grows with the cuts: seq-mean-token-sum makes the
+// whole loss smaller, by one factor, and under seq-mean-token-mean a trajectory
+// weighs as much as it has rows.
 //
 // Compute the weights once for the whole mini-batch, before splitting it.
 // With no trainable token at all, every weight is 0.

@@ -306,7 +306,7 @@ func TestAblate(t *testing.T) {
 	if err := json.Unmarshal(text, &result); err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{"cross-segment", "per-segment", "broadcast", "full-context"} {
+	for _, method := range []string{"cross-segment", "per-segment", "grpo", "full-context"} {
 		if len(result.Success[method]) != 2 || !strings.Contains(out, method) {
 			t.Errorf("%s: success %v, table\n%s", method, result.Success[method], out)
 		}
