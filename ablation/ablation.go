@@ -20,19 +20,21 @@ import (
 	"github.com/infinirl/infinirl/train"
 )
 
-// Method is one way to train: a configuration with some keys overridden.
+// Method is one way to train: a configuration with some keys overridden, as in
+// "advantage.estimator=gae".
 type Method struct {
 	Name      string
 	Overrides []string
 }
 
-func (m Method) apply(cfg train.Config) (train.Config, error) {
-	for _, assignment := range m.Overrides {
-		if err := cfg.Set(assignment); err != nil {
-			return cfg, err
-		}
-	}
-	return cfg, nil
+// Runner trains methods. It knows the configuration that they override.
+type Runner interface {
+	// Check returns the error that training a method would fail with at its start.
+	Check(ctx context.Context, m Method) error
+	// Train trains a method from a seed, in a run directory.
+	Train(ctx context.Context, m Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error)
+	// Epochs is how often the method goes through each step's trajectories.
+	Epochs(m Method) int
 }
 
 // The two questions that methods can be compared over.
@@ -92,15 +94,11 @@ type Result struct {
 	SameBoundaries map[string][]float64 `json:"same_boundaries"`
 }
 
-// Run trains every method on every seed, each in a run directory below dir, and
-// writes ablation.json and curves.svg there.
-func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir string, progress *train.Progress) (*Result, error) {
+// Run trains every method on every seed, counted up from the first, each in a run
+// directory below dir, and writes ablation.json and curves.svg there.
+func Run(ctx context.Context, runner Runner, env string, methods []Method, first uint64, seeds int, dir string, progress *train.Progress) (*Result, error) {
 	for _, method := range methods { // before anything is trained
-		c, err := method.apply(cfg)
-		if err == nil {
-			err = train.Check(c)
-		}
-		if err != nil {
+		if err := runner.Check(ctx, method); err != nil {
 			return nil, fmt.Errorf("%s: %w", method.Name, err)
 		}
 	}
@@ -110,22 +108,17 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another --run", err)
 	}
-	r := &Result{Env: cfg.Env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
+	r := &Result{Env: env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
 	for _, column := range []*map[string][]float64{&r.WarmStart, &r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
 		&r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries} {
 		*column = map[string][]float64{}
 	}
 	for i := range seeds {
-		seed := cfg.Seed + uint64(i)
+		seed := first + uint64(i)
 		r.Seeds = append(r.Seeds, seed)
 		for k, method := range methods {
-			c, err := method.apply(cfg)
-			if err != nil {
-				return nil, err
-			}
-			c.Seed = seed
 			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(methods)+k+1, seeds*len(methods))
-			if err := r.train(ctx, c, method.Name, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
+			if err := r.train(ctx, runner, method, seed, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)
 			}
 			if err := r.write(dir, methods); err != nil { // what is there so far
@@ -137,8 +130,9 @@ func Run(ctx context.Context, cfg train.Config, methods []Method, seeds int, dir
 }
 
 // train runs one method on one seed.
-func (r *Result) train(ctx context.Context, cfg train.Config, name, dir string, progress *train.Progress) error {
-	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Progress: progress})
+func (r *Result) train(ctx context.Context, runner Runner, method Method, seed uint64, dir string, progress *train.Progress) error {
+	name := method.Name
+	summary, err := runner.Train(ctx, method, seed, dir, progress)
 	if err != nil {
 		return err
 	}
@@ -149,7 +143,7 @@ func (r *Result) train(ctx context.Context, cfg train.Config, name, dir string, 
 	var tokens int64
 	curve := make([]float64, 0, len(steps))
 	for _, s := range steps {
-		tokens += int64(s.RowTokens * cfg.Train.Epochs)
+		tokens += int64(s.RowTokens * runner.Epochs(method))
 		curve = append(curve, s.Success)
 	}
 	r.WarmStart[name] = append(r.WarmStart[name], summary.WarmStartSuccess)

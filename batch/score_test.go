@@ -19,8 +19,8 @@ func played(id string, reward float64, logProbs bool) *trajectory.Trajectory {
 	t := &trajectory.Trajectory{ID: id, GroupID: "g", Status: trajectory.Finished, Score: 5, HasScore: true}
 	t.Entries = []trajectory.Entry{
 		{Message: chat.Message{Role: chat.User}, IDs: []int32{1, 2, 3}, Round: -1},
-		{Message: chat.Message{Role: chat.Assistant}, IDs: []int32{4, 5}, End: 2, Round: -1, Version: 7},
-		{Message: chat.Message{Role: chat.Assistant}, IDs: []int32{6, 7}, End: 2, Round: -1, Version: 8, Reward: reward},
+		{Message: chat.Message{Role: chat.Assistant}, IDs: []int32{4, 5}, End: 2, Round: -1, Versions: trajectory.Versions{First: 7, Last: 7}},
+		{Message: chat.Message{Role: chat.Assistant}, IDs: []int32{6, 7}, End: 2, Round: -1, Versions: trajectory.Versions{First: 8, Last: 8}, Reward: reward},
 	}
 	if logProbs {
 		t.Entries[1].LogProbs, t.Entries[2].LogProbs = []float32{-1, -2}, []float32{-3, -4}

@@ -138,15 +138,6 @@ func (s *Stats) Metrics() Metrics {
 	return m
 }
 
-// PerUpdate turns the loss parts, which are sums over optimizer steps, into their
-// means over n of them; everything else is a mean already.
-func (m Metrics) PerUpdate(n int) Metrics {
-	for _, part := range m.losses() {
-		*part /= float64(max(1, n))
-	}
-	return m
-}
-
 // CombineMetrics sums up the metrics of several updates, for learners that answer
 // with numbers instead of Stats:
 //
@@ -192,6 +183,18 @@ func CombineMetrics(updates []Metrics) Metrics {
 		add(share(u.ValueTokens, out.ValueTokens), (*Metrics).valueMeans)
 	}
 	return out
+}
+
+// WithCritic joins the metrics of a policy's update with those of its critic's on the
+// same mini-batch.
+func (m Metrics) WithCritic(critic Metrics) Metrics {
+	m.Loss += critic.Loss
+	m.ValueLoss += critic.ValueLoss
+	m.ValueTokens += critic.ValueTokens
+	for k, from := range critic.valueMeans() {
+		*m.valueMeans()[k] = *from
+	}
+	return m
 }
 
 // losses are the parts of the loss.

@@ -1,5 +1,5 @@
 // Package pretrain makes base models by behaviour cloning: cross-entropy on what
-// a scripted demonstrator says, first in drills, then in whole episodes, played
+// a scripted demonstrator says, first in drills, then in whole demonstrations, played
 // both under the condenser and in windows that never fill.
 package pretrain
 
@@ -14,7 +14,9 @@ import (
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/policy/scripted"
 	"github.com/infinirl/infinirl/rollout"
 	"github.com/infinirl/infinirl/trajectory"
@@ -39,19 +41,21 @@ type Stage struct {
 	Windows map[string]float64 `yaml:"windows,omitempty"`
 }
 
-// Options say how the episodes are played and who hears of progress.
+// Report hears of every step: the mean loss in nats a token, the share of tokens that
+// the model would have chosen with more than half probability, and the number of tokens
+// so far.
+type Report func(step, steps int, loss, accuracy float64, tokens int)
+
+// Options say how the demonstrations are played and who hears of progress.
 type Options struct {
-	Suite env.Suite
+	World curriculum.World
 	// Condense returns the configuration of a condensing rule.
 	Condense func(rule string) condense.Config
 	MaxReply int
 	MaxTurns int
 	Seed     uint64
 	Threads  int
-	// Report hears of every step: the mean loss in nats a token, the share of
-	// tokens that the model would have chosen with more than half probability,
-	// and the number of tokens so far.
-	Report func(step, steps int, loss, accuracy float64, tokens int)
+	Report   Report // nil: nobody
 }
 
 // Validate names the first key that cannot work.
@@ -111,10 +115,10 @@ func (c Config) Validate(levels int) error {
 
 // Run makes a base model. The same configuration, seed and machine give the same bytes.
 func Run(ctx context.Context, cfg Config, opts Options) (*lm.Model, error) {
-	if err := cfg.Validate(opts.Suite.Levels()); err != nil {
+	if err := cfg.Validate(opts.World.Levels()); err != nil {
 		return nil, err
 	}
-	cfg.Model.VocabSize = opts.Suite.VocabularySize()
+	cfg.Model.VocabSize = opts.World.VocabularySize
 	model, err := lm.NewActor(cfg.Model, opts.Seed)
 	if err != nil {
 		return nil, err
@@ -161,7 +165,7 @@ func Run(ctx context.Context, cfg Config, opts Options) (*lm.Model, error) {
 }
 
 // clone sets gradients to those of the mean cross-entropy over all targets.
-func clone(ctx context.Context, model *lm.Model, rows []lm.Row, gradients *lm.Gradients) (loss, accuracy float64, err error) {
+func clone(ctx context.Context, model *lm.Model, rows []lm.Sequence, gradients *lm.Gradients) (loss, accuracy float64, err error) {
 	targets := 0
 	for _, r := range rows {
 		targets += len(r.Targets)
@@ -189,24 +193,25 @@ func clone(ctx context.Context, model *lm.Model, rows []lm.Row, gradients *lm.Gr
 
 // source draws exercises.
 type source struct {
-	suite   env.Suite
+	world   curriculum.World
 	seed    uint64
 	windows map[string]*rollout.Engine // by condensing rule
 }
 
 func newSource(opts Options) (*source, error) {
-	codec, ok := opts.Suite.Codec().(scripted.Codec)
-	if !ok {
-		return nil, fmt.Errorf("environment %s: its codec cannot read prompts back, which a scripted demonstrator needs", opts.Suite.Name())
-	}
-	s := &source{suite: opts.Suite, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
+	s := &source{world: opts.World, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
 	for _, rule := range condense.Rules() {
 		cfg := opts.Condense(rule)
 		if rule == condense.None {
 			cfg.High = 1 << 20 // never full
 		}
-		engine, err := rollout.New(opts.Suite, scripted.New(codec, opts.Suite.Demonstrator), rollout.Config{
-			Condense: cfg, MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2,
+		condenser, err := condense.New(cfg)
+		if err != nil {
+			return nil, err
+		}
+		sampler := scripted.New(opts.World.Renderer, opts.World.Demonstrator)
+		engine, err := rollout.New(opts.World.Tasks, opts.World.Renderer, sampler, condenser, rollout.Config{
+			MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2, Backoff: policy.DefaultBackoff,
 		})
 		if err != nil {
 			return nil, err
@@ -216,9 +221,9 @@ func newSource(opts Options) (*source, error) {
 	return s, nil
 }
 
-// rows draws the exercises of one step. An episode counts as one row of its share,
+// rows draws the exercises of one step. A demonstration counts as one row of its share,
 // however often it is cut.
-func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, error) {
+func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Sequence, error) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(step)))
 	shares := slices.Clone(stage.Drills)
 	for _, rule := range condense.Rules() {
@@ -228,7 +233,7 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, err
 	for _, share := range shares {
 		total += share
 	}
-	var rows []lm.Row
+	var rows []lm.Sequence
 	jobs := make([][]rollout.Job, len(condense.Rules()))
 	for i := range stage.Rows {
 		at, k := rng.Float64()*total, 0
@@ -238,12 +243,12 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, err
 		}
 		seed := rng.Uint64()
 		if k < len(stage.Drills) {
-			ids, mask := s.suite.Drill(k, seed)
+			ids, mask := s.world.Drill(k, seed)
 			rows = append(rows, row(ids, mask))
 			continue
 		}
 		k -= len(stage.Drills)
-		jobs[k] = append(jobs[k], rollout.Job{Task: s.suite.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
+		jobs[k] = append(jobs[k], rollout.Job{Task: s.world.Tasks.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
 	}
 	for k, rule := range condense.Rules() {
 		more, err := demonstrations(ctx, s.windows[rule], jobs[k])
@@ -256,25 +261,25 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Row, err
 }
 
 // demonstrations plays jobs and returns their segments.
-func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]lm.Row, error) {
-	results, err := engine.Run(ctx, jobs, nil)
+func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]lm.Sequence, error) {
+	played, err := engine.Collect(ctx, jobs, nil)
 	if err != nil {
 		return nil, err
 	}
-	closed := make([]*trajectory.Trajectory, 0, len(results))
-	for _, r := range results {
+	closed := make([]*trajectory.Trajectory, 0, len(played))
+	for i, t := range played {
 		switch {
-		case !r.Trajectory.Status.Trainable():
-			return nil, fmt.Errorf("demonstration of task %s: %w", r.Job.Task.ID, r.Err)
-		case len(r.Trajectory.Segments) > 0:
-			closed = append(closed, r.Trajectory)
+		case !t.Status.Trainable():
+			return nil, fmt.Errorf("demonstration of task %s: %s", jobs[i].Task.ID, t.Error)
+		case len(t.Segments) > 0:
+			closed = append(closed, t)
 		}
 	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]lm.Row, len(b.Rows))
+	rows := make([]lm.Sequence, len(b.Rows))
 	for i := range b.Rows {
 		start, end := b.Span(i)
 		rows[i] = row(b.TokenIDs[start:end], b.LossMask[start:end])
@@ -282,8 +287,8 @@ func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.
 	return rows, nil
 }
 
-func row(ids []int32, mask []bool) lm.Row {
-	r := lm.Row{Tokens: ids}
+func row(ids []int32, mask []bool) lm.Sequence {
+	r := lm.Sequence{Tokens: ids}
 	for t, learnt := range mask {
 		if learnt && t > 0 {
 			r.Targets = append(r.Targets, int32(t))

@@ -150,6 +150,7 @@ func readState(path string) (s state, err error) {
 		return s, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}

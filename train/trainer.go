@@ -49,6 +49,14 @@ func (inputError) Is(target error) bool { return target == ErrInput }
 
 func (e inputError) Unwrap() error { return e.error }
 
+// BadInput marks an error as ErrInput; nil stays nil.
+func BadInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return inputError{err}
+}
+
 // Trainer trains and evaluates one set of parts.
 type Trainer struct {
 	Parts

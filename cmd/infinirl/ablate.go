@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/infinirl/infinirl/ablation"
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -51,7 +52,7 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 		return badInput(err)
 	}
 	progress := std.progress()
-	result, err := ablation.Run(ctx, cfg, methods, c.Seeds, dir, progress)
+	result, err := assembly.Ablate(ctx, cfg, methods, c.Seeds, dir, progress)
 	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/configs"
-	"github.com/infinirl/infinirl/train"
 )
 
 type configCommand struct {
@@ -21,7 +21,7 @@ Example:
 
 func (c *configCommand) Run(ctx context.Context, std streams) error {
 	if c.Config == "" && c.Env == "" && len(c.Set) == 0 && c.Seed == nil {
-		text, err := configs.Read(train.DefaultEnv)
+		text, err := configs.Read(config.DefaultEnv)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/infinirl/infinirl/assembly"
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -49,7 +51,7 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 		temperature = *c.Temperature
 	}
 	progress := std.progress()
-	e, err := train.Evaluate(ctx, cfg, temperature, progress)
+	e, err := assembly.Evaluate(ctx, cfg, temperature, progress)
 	progress.Close()
 	if errors.Is(err, train.ErrInput) {
 		return badInput(err)
@@ -68,12 +70,12 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 
 // config returns what is evaluated: the environment's base model, a checkpoint, or
 // the newest one of a run under its own configuration.
-func (c *evalCommand) config() (cfg train.Config, err error) {
+func (c *evalCommand) config() (cfg config.Config, err error) {
 	if c.Dir != "" {
-		if cfg, err = train.ReadConfig(c.Dir); err != nil {
+		if cfg, err = config.ReadRun(c.Dir); err != nil {
 			return cfg, err
 		}
-		if cfg.Base, err = train.LatestActor(c.Dir); err != nil {
+		if cfg.Base, err = assembly.LatestActor(c.Dir); err != nil {
 			return cfg, err
 		}
 		for _, assignment := range c.Set {

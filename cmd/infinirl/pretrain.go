@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/lm/kernel"
-	"github.com/infinirl/infinirl/pretrain"
+	"github.com/infinirl/infinirl/train"
 )
 
 type pretrainCommand struct {
@@ -29,10 +31,6 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	options, err := cfg.PretrainOptions()
-	if err != nil {
-		return badInput(err)
-	}
 	if _, err := kernel.Default(); err != nil {
 		return badInput(err)
 	}
@@ -43,7 +41,7 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	start := time.Now()
 	const every = 50
 	var losses, accuracies float64
-	options.Report = func(step, steps int, loss, accuracy float64, tokens int) {
+	report := func(step, steps int, loss, accuracy float64, tokens int) {
 		losses += loss / every
 		accuracies += accuracy / every
 		if step%every == 0 {
@@ -55,8 +53,11 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 		}
 		progress.Status("cloning", step, steps)
 	}
-	model, err := pretrain.Run(ctx, cfg.Pretrain, options)
+	model, err := assembly.Pretrain(ctx, cfg, report)
 	progress.Close()
+	if errors.Is(err, train.ErrInput) {
+		return badInput(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -20,7 +21,7 @@ type settings struct {
 
 // load returns the configuration: the environment's shipped one, then the file,
 // then the overrides.
-func (s settings) load(overrides ...string) (train.Config, error) {
+func (s settings) load(overrides ...string) (config.Config, error) {
 	cfg, err := s.merge(append(slices.Clone(s.Set), overrides...))
 	if err == nil {
 		if err = cfg.Validate(); err != nil && s.Config != "" {
@@ -30,16 +31,16 @@ func (s settings) load(overrides ...string) (train.Config, error) {
 	return cfg, badInput(err)
 }
 
-func (s settings) merge(overrides []string) (train.Config, error) {
+func (s settings) merge(overrides []string) (config.Config, error) {
 	name := s.Env
 	var file []byte
 	if s.Config != "" {
 		var err error
 		if file, err = os.ReadFile(s.Config); err != nil {
-			return train.Config{}, err
+			return config.Config{}, err
 		}
 		// The file may name the environment whose defaults it builds on.
-		var probe train.Config
+		var probe config.Config
 		if err := probe.MergeBytes(file, s.Config); err != nil {
 			return probe, err
 		}
@@ -48,9 +49,9 @@ func (s settings) merge(overrides []string) (train.Config, error) {
 		}
 	}
 	if name == "" {
-		name = train.DefaultEnv
+		name = config.DefaultEnv
 	}
-	cfg, err := train.Shipped(name)
+	cfg, err := config.Shipped(name)
 	if err != nil {
 		return cfg, fmt.Errorf("env: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -51,7 +52,12 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 		dir = filepath.Join("runs", cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
 	progress := std.progress()
-	summary, err := train.Run(ctx, cfg, train.Options{Dir: dir, Resume: c.Resume, Progress: progress})
+	var summary *train.Summary
+	if c.Resume {
+		summary, err = assembly.Resume(ctx, dir, progress)
+	} else {
+		summary, err = assembly.Train(ctx, cfg, train.Options{Dir: dir, Progress: progress})
+	}
 	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -1,0 +1,52 @@
+package assembly
+
+import (
+	"context"
+
+	"github.com/infinirl/infinirl/ablation"
+	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/train"
+)
+
+// Ablate compares methods from one configuration; see ablation.Run.
+func Ablate(ctx context.Context, cfg config.Config, methods []ablation.Method, seeds int, dir string, progress *train.Progress) (*ablation.Result, error) {
+	return ablation.Run(ctx, overriding{cfg}, cfg.Env, methods, cfg.Seed, seeds, dir, progress)
+}
+
+// overriding trains methods from a configuration.
+type overriding struct{ cfg config.Config }
+
+func (o overriding) apply(m ablation.Method) (config.Config, error) {
+	cfg := o.cfg
+	for _, assignment := range m.Overrides {
+		if err := cfg.Set(assignment); err != nil {
+			return cfg, train.BadInput(err)
+		}
+	}
+	return cfg, nil
+}
+
+func (o overriding) Check(ctx context.Context, m ablation.Method) error {
+	cfg, err := o.apply(m)
+	if err != nil {
+		return err
+	}
+	return Check(ctx, cfg)
+}
+
+func (o overriding) Train(ctx context.Context, m ablation.Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error) {
+	cfg, err := o.apply(m)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Seed = seed
+	return Train(ctx, cfg, train.Options{Dir: dir, Progress: progress})
+}
+
+func (o overriding) Epochs(m ablation.Method) int {
+	cfg, err := o.apply(m)
+	if err != nil {
+		return 0
+	}
+	return cfg.Train.Epochs
+}

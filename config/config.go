@@ -1,0 +1,83 @@
+// Package config is the configuration of a run: one YAML file whose keys, defaults and
+// meanings are those of configs/search.yaml.
+package config
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/infinirl/infinirl/advantage"
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/ppo"
+	"github.com/infinirl/infinirl/pretrain"
+	"github.com/infinirl/infinirl/train"
+)
+
+// Config is everything a run is determined by.
+type Config struct {
+	Env     string `yaml:"env"`
+	Seed    uint64 `yaml:"seed"`
+	Base    string `yaml:"base"`
+	Threads int    `yaml:"threads"`
+
+	Condense  Condense            `yaml:"condense"`
+	Rollout   train.RolloutConfig `yaml:"rollout"`
+	Advantage advantage.Config    `yaml:"advantage"`
+	PPO       ppo.Config          `yaml:"ppo"`
+	Train     train.LoopConfig    `yaml:"train"`
+	Eval      train.EvalConfig    `yaml:"eval"`
+	Pretrain  pretrain.Config     `yaml:"pretrain"`
+}
+
+// Condense chooses the rule that cuts trajectories. Lengths in tokens.
+type Condense struct {
+	Rule string `yaml:"rule"`
+	High int    `yaml:"high"`
+	Low  int    `yaml:"low"`
+	// KeepLast, if nil, is what suits the rule.
+	KeepLast     *int     `yaml:"keep_last"`
+	KeepFirst    int      `yaml:"keep_first"`
+	ExcludeTools []string `yaml:"exclude_tools"`
+	ClearAtLeast int      `yaml:"clear_at_least"`
+	CutOversize  bool     `yaml:"cut_oversize"`
+	// Options are the rules' own, under their names.
+	Options map[string]any `yaml:",inline"`
+}
+
+// own gives the configuration memory of its own for what a copy would share.
+func (c *Condense) own() {
+	c.Options = maps.Clone(c.Options)
+	if c.KeepLast != nil {
+		keep := *c.KeepLast
+		c.KeepLast = &keep
+	}
+}
+
+// Condenser is the configuration of a condensing rule: the chosen one, or another.
+func (c Config) Condenser(rule string) condense.Config {
+	out := condense.DefaultFor(rule, c.Condense.High)
+	if c.Condense.KeepLast != nil {
+		out.KeepLast = *c.Condense.KeepLast
+	}
+	out.Low, out.KeepFirst, out.ExcludeTools = c.Condense.Low, c.Condense.KeepFirst, c.Condense.ExcludeTools
+	out.ClearAtLeast, out.CutOversize = c.Condense.ClearAtLeast, c.Condense.CutOversize
+	out.MaxSegments, out.Options = c.Rollout.MaxSegments, c.Condense.Options
+	return out
+}
+
+// Loop is what the training loop has to know.
+func (c Config) Loop() train.Config {
+	return train.Config{Seed: c.Seed, Window: c.Condense.High, Rollout: c.Rollout, Advantage: c.Advantage, PPO: c.PPO, Train: c.Train, Eval: c.Eval}
+}
+
+// Validate returns an error that names the first key whose value cannot work, whatever
+// the environment and the models.
+func (c Config) Validate() error {
+	if c.Threads < 0 || c.Threads > 1024 {
+		return fmt.Errorf("threads: %d: want 0 to 1024", c.Threads)
+	}
+	if err := c.Condenser(c.Condense.Rule).Validate(); err != nil {
+		return err // it names condense itself
+	}
+	return c.Loop().Validate()
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/train"
+)
+
+// Shipped returns the shipped configuration of that name.
+func Shipped(name string) (Config, error) {
+	var cfg Config
+	text, err := configs.Read(name)
+	if err != nil {
+		return cfg, err
+	}
+	// The file of the default environment is complete; the others only say what differs.
+	defaults, err := configs.Read(DefaultEnv)
+	if err != nil {
+		return cfg, err
+	}
+	if err := cfg.MergeBytes(defaults, DefaultEnv+".yaml"); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.MergeBytes(text, name+".yaml")
+}
+
+// DefaultEnv is the environment of a run that names none. Its shipped
+// configuration is complete.
+const DefaultEnv = "search"
+
+// MergeBytes is Merge over a text in memory.
+func (c *Config) MergeBytes(text []byte, where string) error {
+	return c.Merge(bytes.NewReader(text), where)
+}
+
+// Merge reads YAML over the configuration: keys that the text names replace
+// theirs, the others stay. An unknown key is an error; where names the source.
+func (c *Config) Merge(text io.Reader, where string) error {
+	c.Condense.own()
+	decoder := yaml.NewDecoder(text)
+	decoder.KnownFields(true)
+	err := decoder.Decode(c)
+	if errors.Is(err, io.EOF) { // an empty file changes nothing
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s", where, oneLine(err))
+	}
+	var more any
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: more than one YAML document: want one", where)
+	}
+	return nil
+}
+
+// Set applies one override of the form a.b=value.
+func (c *Config) Set(assignment string) error {
+	key, value, found := strings.Cut(assignment, "=")
+	if !found || key == "" {
+		return fmt.Errorf("--set %s: want key=value, e.g. train.steps=10", assignment)
+	}
+	var text strings.Builder
+	path := strings.Split(key, ".")
+	for depth, name := range path {
+		fmt.Fprintf(&text, "%s%s:", strings.Repeat(" ", depth), name)
+		if depth < len(path)-1 {
+			text.WriteByte('\n')
+		}
+	}
+	if value == "" {
+		value = `""`
+	}
+	fmt.Fprintf(&text, " %s\n", value)
+	return c.Merge(strings.NewReader(text.String()), "--set "+assignment)
+}
+
+// YAML returns the configuration as a file that Merge reads back.
+func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
+
+// oneLine shortens a YAML error to its first finding: "line N: what".
+func oneLine(err error) string {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message = strings.TrimSpace(strings.TrimPrefix(message, "construct errors:"))
+	message, _, _ = strings.Cut(message, "\n")
+	return unknownField.ReplaceAllString(message, "unknown key $1")
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// ReadRun returns the configuration of a run directory.
+func ReadRun(dir string) (Config, error) {
+	var cfg Config
+	path := filepath.Join(dir, train.ConfigName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return cfg, fmt.Errorf("%s is not a run directory: %w", dir, err)
+	}
+	// A key that the file lacks, written by an older version, has its default.
+	if err := cfg.MergeBytes(text, path); err != nil {
+		return cfg, err
+	}
+	defaults, err := Shipped(cfg.Env)
+	if err != nil {
+		return cfg, fmt.Errorf("%s: env: %w", path, err)
+	}
+	cfg = defaults
+	if err := cfg.MergeBytes(text, path); err != nil {
+		return cfg, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, nil
+}
