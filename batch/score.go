@@ -38,10 +38,27 @@ func (b *Batch) addRewards(trajectories []Trajectory) error {
 	return err
 }
 
-// placeScores gives those trajectories their score as reward of which no row gave
-// rewards, as given tells of every row (nil: none did). One without a score, or
-// without a trainable token, keeps its zeros.
+// placeScores writes the rewards that ScoreRewards tells.
 func (b *Batch) placeScores(trajectories []Trajectory, given []bool) error {
+	rewards, err := b.ScoreRewards(trajectories, given)
+	for _, r := range rewards {
+		b.Rewards[r.Token] = r.Reward
+	}
+	return err
+}
+
+// TokenReward is the reward of a token of a batch.
+type TokenReward struct {
+	Token  int64
+	Reward float32
+}
+
+// ScoreRewards are the rewards that scores stand for: the score of each trajectory
+// of which no row gave rewards, on its last trainable token. given tells the rows
+// that did; nil means none. A trajectory without a score, or without a trainable
+// token, has none. It fails with a *RowError on a score beyond 32 bits.
+func (b *Batch) ScoreRewards(trajectories []Trajectory, given []bool) ([]TokenReward, error) {
+	var list []TokenReward
 	for i := range trajectories {
 		t := &trajectories[i]
 		rewarded := false
@@ -51,29 +68,29 @@ func (b *Batch) placeScores(trajectories []Trajectory, given []bool) error {
 		if rewarded || !t.HasScore {
 			continue
 		}
-		row, token, ok := b.LastTrainable(*t)
-		if !ok {
+		row, token := b.lastTrainable(t)
+		if row < 0 {
 			continue
 		}
 		reward := float32(t.Score)
 		if math.IsInf(float64(reward), 0) {
-			return t.wrong(row, "score %v: does not fit the 32 bits of a reward", t.Score)
+			return nil, t.wrong(row, "score %v: does not fit the 32 bits of a reward", t.Score)
 		}
-		b.Rewards[token] = reward
+		list = append(list, TokenReward{int64(token), reward})
 	}
-	return nil
+	return list, nil
 }
 
-// LastTrainable is the last token of t that the loss mask keeps, and its row; ok
-// tells whether there is one. It is where a score goes that stands for rewards.
-func (b *Batch) LastTrainable(t Trajectory) (row, token int, ok bool) {
+// lastTrainable is the last token of t that the loss mask keeps, and its row; −1 if
+// there is none.
+func (b *Batch) lastTrainable(t *Trajectory) (row, token int) {
 	for k := len(t.Rows) - 1; k >= 0; k-- {
 		start, end := b.Span(t.Rows[k])
 		for i := end - 1; i >= start; i-- {
 			if b.LossMask[i] {
-				return t.Rows[k], i, true
+				return t.Rows[k], i
 			}
 		}
 	}
-	return 0, 0, false
+	return -1, -1
 }

@@ -5,19 +5,17 @@ import (
 	"testing"
 
 	"github.com/infinirl/infinirl/condense"
-	"github.com/infinirl/infinirl/env/suites"
+	"github.com/infinirl/infinirl/env/keytodoor"
 	"github.com/infinirl/infinirl/lm"
 )
 
 func options(t *testing.T) Options {
 	t.Helper()
-	suite, err := suites.ByName("keytodoor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Options{Suite: suite, MaxReply: 8, MaxTurns: 24, Seed: 1, Condense: func(rule string) condense.Config {
+	return Options{World: keytodoor.World(), MaxReply: 8, MaxTurns: 24, Seed: 1, Condense: func(rule string) condense.Config {
 		cfg := condense.DefaultFor(rule, 80)
-		cfg.SummaryRequest, cfg.SummaryNote, cfg.Placeholder = "walk", "walk ", "walk"
+		cfg.Set("summary_request", "walk")
+		cfg.Set("summary_note", "walk ")
+		cfg.Set("placeholder", "walk")
 		return cfg
 	}}
 }
@@ -61,13 +59,13 @@ func TestSharesAreRespected(t *testing.T) {
 		t.Errorf("%d rows of 64 drills", n)
 	}
 	if n := rows(Stage{Windows: map[string]float64{condense.None: 1}}); n != 64 {
-		t.Errorf("%d rows of 64 uncut episodes", n)
+		t.Errorf("%d rows of 64 uncut demonstrations", n)
 	}
 	if n := rows(Stage{Windows: map[string]float64{condense.ToolFIFO: 1}}); n < 3*64 {
-		t.Errorf("%d rows of 64 condensed episodes, want three segments of each or more", n)
+		t.Errorf("%d rows of 64 condensed demonstrations, want three segments of each or more", n)
 	}
 	if n := rows(Stage{Drills: []float64{1}, Windows: map[string]float64{condense.ToolFIFO: 1}}); n < 100 || n > 300 {
-		t.Errorf("%d rows of drills and condensed episodes half and half", n)
+		t.Errorf("%d rows of drills and condensed demonstrations half and half", n)
 	}
 }
 

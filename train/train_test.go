@@ -1,4 +1,4 @@
-package train
+package train_test
 
 import (
 	"bytes"
@@ -15,20 +15,22 @@ import (
 	"testing"
 
 	"github.com/infinirl/infinirl/advantage"
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch"
-	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/ppo"
 	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/train"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
 // small is the key-to-door configuration cut down to seconds.
-func small(t *testing.T, overrides ...string) Config {
+func small(t *testing.T, overrides ...string) config.Config {
 	t.Helper()
-	cfg, err := Shipped("keytodoor")
+	cfg, err := config.Shipped("keytodoor")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,132 +47,22 @@ func small(t *testing.T, overrides ...string) Config {
 	return cfg
 }
 
-func TestEveryShippedConfigurationLoads(t *testing.T) {
-	t.Parallel()
-	names := configs.Names()
-	if !slices.Contains(names, DefaultEnv) {
-		t.Errorf("shipped configurations %v lack %s", names, DefaultEnv)
-	}
-	for _, name := range names {
-		cfg, err := Shipped(name)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if err := cfg.Validate(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		text, err := cfg.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var again Config
-		if err := again.MergeBytes(text, name); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(cfg, again) {
-			t.Errorf("%s: written and read again it is another configuration:\n%+v\n%+v", name, cfg, again)
-		}
-		base, err := LoadBase(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if base.NumParameters() < 100_000 || base.NumParameters() > 1_000_000 {
-			t.Errorf("%s: the base has %d parameters, want a few hundred thousand", name, base.NumParameters())
-		}
-	}
-}
-
-// The default file names every key, so that `infinirl config` hides nothing.
-func TestTheDefaultFileIsComplete(t *testing.T) {
-	t.Parallel()
-	text, err := configs.Read(DefaultEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	var check func(kind reflect.Type, at string)
-	check = func(kind reflect.Type, at string) {
-		for i := range kind.NumField() {
-			field := kind.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			if name == "" || name == "-" || strings.HasPrefix(at, "pretrain.model") {
-				continue
-			}
-			if !slices.ContainsFunc(lines, func(line string) bool {
-				return strings.HasPrefix(strings.TrimLeft(line, " -{"), name+":") || strings.Contains(line, " "+name+":")
-			}) {
-				t.Errorf("key %s%s is not in %s.yaml", at, name, DefaultEnv)
-			}
-			if field.Type.Kind() == reflect.Struct {
-				check(field.Type, at+name+".")
-			}
-		}
-	}
-	check(reflect.TypeFor[Config](), "")
-}
-
-func TestBadConfigurationsNameTheirKey(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ assignment, want string }{
-		{"train.stepz=3", "unknown key stepz"},
-		{"train.steps=many", "many"},
-		{"train.steps=-1", "train.steps: -1"},
-		{"train", "want key=value"},
-		{"rollout.temperature=0", "rollout.temperature"},
-		{"condense.high=0", "condense: high"},
-		{"condense.low=999", "condense: low"},
-		{"condense.rule=lifo", "condense: rule"},
-		{"advantage.gamma=1.5", "advantage: gamma"},
-		{"advantage.estimator=magic", "magic"},
-		{"ppo.clip_low=-1", "ppo: clip_low"},
-		{"train.final_lr=2", "train.final_lr"},
-		{"train.minibatches=1000", "train.minibatches"},
-		{"train.micro_batch_tokens=10", "train.micro_batch_tokens"},
-		{"rollout.temperature=.inf", "rollout.temperature: +Inf"},
-		{"rollout.temperature=1e-40", "rollout.temperature: 1e-40"},
-		{"eval.temperature=.nan", "eval.temperature: NaN"},
-		{"rollout.max_reply=9223372036854775807", "rollout.max_reply"},
-		{"rollout.groups=100000000", "rollout.groups"},
-		{"rollout.groups=4611686018427387904", "rollout.groups"},
-		{"rollout.group_size=1000000", "rollout.group_size"},
-		{"eval.tasks=1000000000000", "eval.tasks"},
-		{"threads=100000", "threads"},
-		{"rollout.concurrency=9223372036854775807", "rollout.concurrency"},
-		{"train.actor_lr=.inf", "train.actor_lr"},
-		{"train.weight_decay=.inf", "train.weight_decay"},
-		{"ppo.entropy_coef=1e300", "ppo.entropy_coef"},
-		{"pretrain.model.hidden_size=-1", "hidden_size is -1"},
-		{"pretrain.model.num_hidden_layers=1000000", "pretrain.model.num_hidden_layers"},
-	} {
-		cfg, err := Shipped(DefaultEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = cfg.Set(test.assignment); err == nil {
-			err = cfg.Validate()
-		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("--set %s: error %q, want one line with %q", test.assignment, err, test.want)
-		}
-	}
-}
-
 // untimed returns a run's metrics and summary without what differs between two
 // runs of one seed.
-func untimed(t *testing.T, dir string) ([]StepMetrics, Summary) {
+func untimed(t *testing.T, dir string) ([]train.StepMetrics, train.Summary) {
 	t.Helper()
-	steps, err := ReadMetrics(dir)
+	steps, err := train.ReadMetrics(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range steps {
-		steps[i].Timing = Timing{}
+		steps[i].Timing = train.Timing{}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, summaryName))
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s Summary
+	var s train.Summary
 	if err := json.Unmarshal(text, &s); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +80,7 @@ func TestTwoRunsOfOneSeedAreOne(t *testing.T) {
 		b:     {"threads=2", "rollout.concurrency=64"},
 		other: {"seed=2"},
 	} {
-		if _, err := Run(ctx, small(t, overrides...), Options{Dir: dir}); err != nil {
+		if _, err := assembly.Train(ctx, small(t, overrides...), train.Options{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +92,7 @@ func TestTwoRunsOfOneSeedAreOne(t *testing.T) {
 	if steps, _ := untimed(t, other); reflect.DeepEqual(stepsA, steps) {
 		t.Error("two seeds gave the same run")
 	}
-	if _, err := Run(ctx, small(t), Options{Dir: a}); !errors.Is(err, ErrInput) || !errors.Is(err, os.ErrExist) {
+	if _, err := assembly.Train(ctx, small(t), train.Options{Dir: a}); !errors.Is(err, train.ErrInput) || !errors.Is(err, os.ErrExist) {
 		t.Errorf("a run into a directory that exists: error %v", err)
 	}
 }
@@ -210,14 +102,14 @@ func TestResumedRunEndsAsAnUninterruptedOne(t *testing.T) {
 	t.Parallel()
 	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
 	cfg := small(t, "train.checkpoint_every=2", "train.steps=4")
-	if _, err := Run(context.Background(), cfg, Options{Dir: whole}); err != nil {
+	if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: whole}); err != nil {
 		t.Fatal(err)
 	}
 	resumes := 0
 	for after := 1; ; after++ { // cancel at the first, second, … line of progress
 		ctx, cancel := context.WithCancel(context.Background())
 		lines := &cancelAfter{lines: after, cancel: cancel}
-		_, err := Run(ctx, cfg, Options{Dir: cut, Resume: after > 1, Progress: NewProgress(lines, false)})
+		_, err := assembly.Train(ctx, cfg, train.Options{Dir: cut, Resume: after > 1, Progress: train.NewProgress(lines, false)})
 		cancel()
 		if err == nil {
 			break
@@ -287,15 +179,12 @@ type turn struct {
 	completion policy.Completion
 }
 
-func (r *recording) Sample(ctx context.Context, reqs []policy.Request) ([]policy.Completion, error) {
-	completions, err := r.Sampler.Sample(ctx, reqs)
+func (r *recording) Sample(ctx context.Context, request policy.Request) (policy.Completion, error) {
+	c, err := r.Sampler.Sample(ctx, request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range completions {
-		id := reqs[i].SessionID
-		r.turns[id] = append(r.turns[id], turn{slices.Clone(reqs[i].Prompt), completions[i]})
-	}
-	return completions, err
+	r.turns[request.SessionID] = append(r.turns[request.SessionID], turn{slices.Clone(request.Prompt), c})
+	return c, err
 }
 
 // What the learner trains on is what the sampler saw: every prompt token for
@@ -303,40 +192,33 @@ func (r *recording) Sample(ctx context.Context, reqs []policy.Request) ([]policy
 func TestTheLearnerSeesWhatTheSamplerSaw(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"search", "keytodoor"} {
-		cfg, err := Shipped(name)
+		cfg, err := config.Shipped(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &run{cfg: cfg, progress: NewProgress(&strings.Builder{}, false)}
-		base, err := r.openEnvironment()
+		run, err := assembly.Open(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sampler, err := newSampler(base, cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sampler.Close()
-		seen := &recording{Sampler: sampler, turns: map[string][]turn{}}
-		engine, err := rollout.New(r.suite, seen, rollout.Config{Condense: cfg.condenser(), MaxReply: cfg.Rollout.MaxReply,
-			MaxTurns: cfg.Rollout.MaxTurns, Temperature: 1, Concurrency: 16, Forget: sampler.Forget})
+		defer run.Close()
+		seen := &recording{Sampler: run.Sampler, turns: map[string][]turn{}}
+		engine, err := rollout.New(run.Tasks, run.Renderer, seen, run.Condenser, rollout.Config{MaxReply: cfg.Rollout.MaxReply,
+			MaxTurns: cfg.Rollout.MaxTurns, Temperature: 1, Concurrency: 16, Backoff: policy.DefaultBackoff})
 		if err != nil {
 			t.Fatal(err)
 		}
 		jobs := make([]rollout.Job, 48)
 		for i := range jobs {
-			task := r.suite.Task(env.Train, i)
+			task := run.Tasks.Task(env.Train, i)
 			jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID, GroupID: task.ID, Seed: uint64(i)}
 		}
-		results, err := engine.Run(context.Background(), jobs, nil)
+		closed, err := engine.Collect(context.Background(), jobs, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var closed []*trajectory.Trajectory
 		segments := 0
-		for _, result := range results {
-			closed = append(closed, result.Trajectory)
-			segments += len(result.Trajectory.Segments)
+		for _, t := range closed {
+			segments += len(t.Segments)
 		}
 		if segments < 3*len(jobs) {
 			t.Fatalf("%s: %d segments of %d trajectories: the window does not cut", name, segments, len(jobs))
@@ -346,11 +228,7 @@ func TestTheLearnerSeesWhatTheSamplerSaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPrompts(t, b, seen.turns)
-		learner, err := newEmbedded(base, cfg, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := learner.LogProbs(context.Background(), b); err != nil {
+		if b.OldLogProbs, err = run.Learner.LogProbs(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
 		worst := 0.0
@@ -404,7 +282,7 @@ func checkPrompts(t *testing.T, b *batch.Batch, turns map[string][]turn) {
 func TestRunDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Run(context.Background(), small(t), Options{Dir: dir}); err != nil {
+	if _, err := assembly.Train(context.Background(), small(t), train.Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	var files []string
@@ -446,7 +324,7 @@ func TestRunDirectory(t *testing.T) {
 	if b.Advantages == nil || b.Returns == nil || b.Values == nil || b.OldLogProbs == nil {
 		t.Error("the rollouts lack what they were trained on")
 	}
-	if actor, err := LatestActor(dir); err != nil {
+	if actor, err := assembly.LatestActor(dir); err != nil {
 		t.Error(err)
 	} else if _, err := lm.Load(actor); err != nil {
 		t.Error(err)
@@ -458,7 +336,7 @@ func TestRunDirectory(t *testing.T) {
 func TestDamagedRunsAreRefused(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "run")
-	if _, err := Run(context.Background(), small(t, "train.steps=2"), Options{Dir: whole}); err != nil {
+	if _, err := assembly.Train(context.Background(), small(t, "train.steps=2"), train.Options{Dir: whole}); err != nil {
 		t.Fatal(err)
 	}
 	const state = "checkpoints/step-000002/state.json"
@@ -480,14 +358,14 @@ func TestDamagedRunsAreRefused(t *testing.T) {
 		"empty state":        {rewrite(state, func(string) string { return "{}" }), "warm_start"},
 		"unknown key":        {rewrite(state, func(s string) string { return strings.Replace(s, `"step"`, `"stepz"`, 1) }), "stepz"},
 		"no state":           {func(dir string) error { return os.Remove(filepath.Join(dir, state)) }, "state.json"},
-		"metrics cut":        {rewrite(metricsName, func(s string) string { return s[:len(s)/2] }), "lines, but the checkpoint is of step 2"},
-		"metrics doubled":    {rewrite(metricsName, func(s string) string { return s[:strings.Index(s, "\n")+1] + s }), "metrics.jsonl:2: step 1"},
+		"metrics cut":        {rewrite("metrics.jsonl", func(s string) string { return s[:len(s)/2] }), "lines, but the checkpoint is of step 2"},
+		"metrics doubled":    {rewrite("metrics.jsonl", func(s string) string { return s[:strings.Index(s, "\n")+1] + s }), "metrics.jsonl:2: step 1"},
 		"actor truncated":    {rewrite("checkpoints/step-000002/actor/model.safetensors", func(s string) string { return s[:len(s)/2] }), "actor"},
 		"optimizer":          {rewrite("checkpoints/step-000002/optimizer-critic.safetensors", func(s string) string { return s[:99] }), "step-000002"},
-		"configuration":      {rewrite(configName, func(s string) string { return s + "more: 1\n" }), "unknown key more"},
-		"two documents":      {rewrite(configName, func(s string) string { return s + "---\nseed: 3\n" }), "more than one"},
-		"empty config":       {rewrite(configName, func(string) string { return "" }), "config.yaml"},
-		"not a run":          {func(dir string) error { return os.Remove(filepath.Join(dir, configName)) }, "not a run directory"},
+		"configuration":      {rewrite(train.ConfigName, func(s string) string { return s + "more: 1\n" }), "unknown key more"},
+		"two documents":      {rewrite(train.ConfigName, func(s string) string { return s + "---\nseed: 3\n" }), "more than one"},
+		"empty config":       {rewrite(train.ConfigName, func(string) string { return "" }), "config.yaml"},
+		"not a run":          {func(dir string) error { return os.Remove(filepath.Join(dir, train.ConfigName)) }, "not a run directory"},
 		"another process at": {nil, "another process"},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -495,19 +373,19 @@ func TestDamagedRunsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if test.damage == nil {
-			file, err := os.Open(filepath.Join(dir, configName))
+			file, err := os.Open(filepath.Join(dir, train.ConfigName))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := lockFile(file); err != nil {
+			if err := train.LockFile(file); err != nil {
 				t.Fatal(err)
 			}
 			defer file.Close()
 		} else if err := test.damage(dir); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Run(context.Background(), Config{}, Options{Dir: dir, Resume: true})
-		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+		_, err := assembly.Resume(context.Background(), dir, nil)
+		if !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line with %q", name, err, test.want)
 		}
 	}
@@ -532,10 +410,10 @@ func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
 	add("ppo.kl_kind", ppo.K3, ppo.K1, ppo.K2, ppo.K3)
 	add("", "", "ppo.kl_in=reward", "ppo.entropy_coef=0.01", "advantage.lambda_alpha=0.05", "advantage.whiten=false", "train.critic_warmup=1",
 		"train.weight_decay=0.1", "train.final_lr=0.5", "train.epochs=1", "ppo.value_clip=0.01", "train.max_grad_norm=0.01")
-	play := func(t *testing.T, overrides ...string) []StepMetrics {
+	play := func(t *testing.T, overrides ...string) []train.StepMetrics {
 		dir := filepath.Join(t.TempDir(), "run")
 		base := []string{"train.steps=2", "eval.tasks=2", "rollout.groups=16", "train.minibatches=2", "ppo.kl_coef=0.05", "advantage.lambda=0.9", "advantage.gamma=0.99"}
-		if _, err := Run(context.Background(), small(t, append(base, overrides...)...), Options{Dir: dir}); err != nil {
+		if _, err := assembly.Train(context.Background(), small(t, append(base, overrides...)...), train.Options{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 		steps, _ := untimed(t, dir)
@@ -553,29 +431,6 @@ func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
 	}
 }
 
-// Settings that could have no effect beside others are refused.
-func TestSettingsWithoutEffectAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, settings := range [][]string{
-		{"ppo.rollout_correction=mask"},
-		{"advantage.estimator=grpo", "ppo.kl_coef=0.1", "ppo.kl_in=reward"},
-		{"advantage.estimator=broadcast", "train.critic_warmup=1"},
-	} {
-		cfg, err := Shipped(DefaultEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range settings {
-			if err := cfg.Set(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := cfg.Validate(); err == nil {
-			t.Errorf("%v: no error", settings)
-		}
-	}
-}
-
 // Trajectories that the number of turns cut off are bootstrapped with the critic's
 // value of the state they would have gone on from, and that value reaches their
 // first segments; by choice they count as ended, or are left out.
@@ -585,7 +440,7 @@ func TestTruncatedTrajectoriesAreBootstrapped(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		// One step trains the critic, so that values are not 0 in the second.
 		cfg := small(t, "train.steps=2", "eval.tasks=2", "rollout.max_turns=10", "train.minibatches=1", "train.truncated="+truncated, "advantage.whiten=false", "rollout.groups=16")
-		if _, err := Run(context.Background(), cfg, Options{Dir: dir}); err != nil {
+		if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 		file, err := os.Open(filepath.Join(dir, "rollouts", "step-000002.safetensors"))

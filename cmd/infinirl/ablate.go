@@ -21,8 +21,8 @@ type ablateCommand struct {
 }
 
 func (ablateCommand) Help() string {
-	return `Trains from one base model with cross-segment GAE, per-segment GAE, the outcome
-broadcast to every token, and cross-segment GAE in a window that never fills; with
+	return `Trains from one base model with cross-segment GAE, per-segment GAE, GRPO,
+and cross-segment GAE in a window that never fills; with
 --over condense, under the condensing rules none, tool-fifo, tool-clear,
 discard-all and summary. Prints a table; writes ablation.json and the learning
 curves as curves.svg. Three seeds take about as long as twelve runs of train.

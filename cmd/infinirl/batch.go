@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"github.com/infinirl/infinirl/batch/stream"
 )
 
 type batchCommand struct {
@@ -66,7 +68,7 @@ func (c *batchConvertCommand) Run(ctx context.Context, std streams) error {
 	}
 	return writeFile(string(c.Out), std, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<20)
-		if err := writeBatch(ctx, b, w, format); err != nil {
+		if err := stream.Write(ctx, w, b, format); err != nil {
 			return err
 		}
 		return w.Flush()

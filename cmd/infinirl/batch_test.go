@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -276,9 +273,9 @@ tokens        17: 2 prompt, 11 trainable (64.7%)
 columns       values, rewards, advantages, returns
 
 trajectory "t"  group "g"  finished
-  inv_iter 2  prompt 2  response +2 -1 +1  reward 0  value 0.1 to 0.3  advantage 0.172 to 0.2196  return 0.4783 to 0.5905
-  inv_iter 1  prompt 0  response -1 +2  reward 0  value 0.4 to 0.5  advantage 0.1466 to 0.1556  return 0.6561 to 0.729
-  inv_iter 0  prompt 0  response +3 -1  reward 0 to 1  value 0.6 to 0.8  advantage 0.1481 to 0.2  return 0.81 to 1
+  inv_iter 2  prompt 2  response +2 -1 +1  value 0.1 to 0.3  reward 0  advantage 0.172 to 0.2196  return 0.4783 to 0.5905
+  inv_iter 1  prompt 0  response -1 +2  value 0.4 to 0.5  reward 0  advantage 0.1466 to 0.1556  return 0.6561 to 0.729
+  inv_iter 0  prompt 0  response +3 -1  value 0.6 to 0.8  reward 0 to 1  advantage 0.1481 to 0.2  return 0.81 to 1
 
 and 1 more trajectories
 `
@@ -302,50 +299,5 @@ func TestBatchExamples(t *testing.T) {
 			}
 			data = stdout
 		}
-	}
-}
-
-func TestOrdered(t *testing.T) {
-	t.Parallel()
-	counter := func(n int, end error) func() (int, error) {
-		k := -1
-		return func() (int, error) {
-			if k++; k == n {
-				return 0, end
-			}
-			return k, nil
-		}
-	}
-	double := func(k int) (int, error) { return 2 * k, nil }
-	var got []int
-	collect := func(k int) error { got = append(got, k); return nil }
-	if err := ordered(t.Context(), 3, counter(100, io.EOF), double, collect); err != nil || len(got) != 100 || !slices.IsSorted(got) || got[99] != 198 {
-		t.Errorf("results %v, error %v", got, err)
-	}
-	fault := errors.New("fault")
-	if err := ordered(t.Context(), 3, counter(5, fault), double, collect); !errors.Is(err, fault) {
-		t.Errorf("fault of the input: error %v", err)
-	}
-	faulty := func(k int) (int, error) {
-		if k == 7 {
-			return 0, fault
-		}
-		return k, nil
-	}
-	got = nil
-	if err := ordered(t.Context(), 3, counter(1000, io.EOF), faulty, collect); !errors.Is(err, fault) || len(got) != 7 {
-		t.Errorf("fault of the work: results %v, error %v", got, err)
-	}
-	if err := ordered(t.Context(), 3, counter(1000, io.EOF), double, func(int) error { return fault }); !errors.Is(err, fault) {
-		t.Errorf("fault of the output: error %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := ordered(ctx, 3, counter(1000, io.EOF), double, func(k int) error {
-		if k == 20 {
-			cancel()
-		}
-		return nil
-	}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: error %v", err)
 	}
 }

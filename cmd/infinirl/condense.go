@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,14 +66,15 @@ func (c *condenseCommand) config(rule string) condense.Config {
 	if c.KeepLast != nil {
 		config.KeepLast = *c.KeepLast
 	}
+	config.KeepFirst, config.ExcludeTools, config.ClearAtLeast = c.KeepFirst, c.ExcludeTools, c.ClearAtLeast
+	config.CutOversize, config.MaxSegments = c.CutOversize, c.MaxSegments
+	config.Set("mode", c.Mode)
+	config.Set("clear_tool_inputs", c.ClearToolInputs)
+	config.Set("summary_tokens", c.SummaryTokens)
+	config.Set("train_summary", c.TrainSummary)
 	if c.Placeholder != "" {
-		config.Placeholder = c.Placeholder
+		config.Set("placeholder", c.Placeholder)
 	}
-	if c.SummaryTokens != 0 {
-		config.SummaryTokens = c.SummaryTokens
-	}
-	config.KeepFirst, config.Mode, config.ExcludeTools, config.ClearAtLeast = c.KeepFirst, c.Mode, c.ExcludeTools, c.ClearAtLeast
-	config.ClearToolInputs, config.CutOversize, config.MaxSegments, config.TrainSummary = c.ClearToolInputs, c.CutOversize, c.MaxSegments, c.TrainSummary
 	return config
 }
 
@@ -94,7 +94,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	codec, err := openCodec(c.Tokenizer)
+	renderer, err := openRenderer(c.Tokenizer)
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		return badInput(err)
 	}
 	if c.Compare {
-		return c.compare(ctx, files, codec, std.out)
+		return c.compare(ctx, files, renderer, std.out)
 	}
-	cuts, err := c.cutAll(ctx, files, codec, c.config(c.Rule))
+	cuts, err := c.cutAll(ctx, files, renderer, c.config(c.Rule))
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func (c *condenseCommand) validateFiles(files []recordedFile) error {
 	return nil
 }
 
-// openCodec returns the ChatML codec over the tokenizer that a flag names.
-func openCodec(name string) (chat.Codec, error) {
+// openRenderer returns the ChatML renderer over the tokenizer that a flag names.
+func openRenderer(name string) (chat.Renderer, error) {
 	var tokenizer token.Tokenizer = token.Bytes{}
 	if name != "bytes" {
 		f, err := os.Open(name)
@@ -264,7 +264,7 @@ type cut struct {
 
 // cutAll cuts all runs. The name of the file is part of trajectory ids where there
 // are several files.
-func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, codec chat.Codec, config condense.Config) ([]cut, error) {
+func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, renderer chat.Renderer, config condense.Config) ([]cut, error) {
 	condenser, err := condense.New(config)
 	if err != nil {
 		return nil, badInput(err)
@@ -275,16 +275,13 @@ func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, code
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			recording, err := newRecording(run, codec)
-			if err != nil {
-				return nil, badInput(fmt.Errorf("%s:%d: %w", file.name, run.Line, err))
-			}
+			recording := newRecording(run)
 			if len(files) > 1 {
 				recording.ID, recording.Group = file.name+":"+recording.ID, file.name+":"+recording.Group
 			}
 			recording.Reply = c.Reply
-			recording.Summarize = func(_ []int32, tokens int) ([]int32, error) { return standIn(codec, tokens) }
-			t, reason, err := trajectory.Recut(recording, codec, condenser)
+			recording.Summarize = func(_ []int32, tokens int) ([]int32, error) { return standIn(renderer, tokens) }
+			t, reason, err := trajectory.Recut(recording, renderer, condenser)
 			if err != nil {
 				return nil, badInput(fmt.Errorf("%s:%d: %w", file.name, run.Line, err))
 			}
@@ -295,33 +292,21 @@ func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, code
 	return cuts, nil
 }
 
-// newRecording prepares a run for cutting. Tool schemas that were recorded beside
-// the messages are part of every prompt, and count.
-func newRecording(run recorded.Run, codec chat.Codec) (trajectory.Recording, error) {
-	recording := trajectory.Recording{ID: run.ID, Group: run.Group}
+// newRecording prepares a run for cutting.
+func newRecording(run recorded.Run) trajectory.Recording {
+	recording := trajectory.Recording{ID: run.ID, Group: run.Group, Tools: run.Tools}
 	for _, m := range run.Messages {
-		recording.Messages = append(recording.Messages, m.Message)
-		recording.IDs = append(recording.IDs, m.IDs)
-		recording.LogProbs = append(recording.LogProbs, m.LogProbs)
+		recording.Messages = append(recording.Messages, trajectory.RecordedMessage{
+			Message: m.Message, IDs: m.IDs, LogProbs: m.LogProbs, NotSampled: m.NotSampled,
+		})
 	}
-	for _, tool := range run.Tools {
-		schema, err := json.Marshal(tool)
-		if err != nil {
-			return recording, fmt.Errorf("tool %s: %w", tool.Name, err)
-		}
-		ids, err := codec.EncodeText(string(schema))
-		if err != nil {
-			return recording, fmt.Errorf("tool %s: %w", tool.Name, err)
-		}
-		recording.Extra += len(ids)
-	}
-	return recording, nil
+	return recording
 }
 
 // standIn is text of the length of the longest summary: nobody is here to write one.
-func standIn(codec chat.Codec, tokens int) ([]int32, error) {
-	stop := codec.Stop()[0]
-	ids, err := codec.EncodeText(strings.Repeat("summary ", tokens))
+func standIn(renderer chat.Renderer, tokens int) ([]int32, error) {
+	stop := renderer.Stop()[0]
+	ids, err := renderer.EncodeText(strings.Repeat("summary ", tokens))
 	if err != nil {
 		return nil, err
 	}
@@ -346,24 +331,18 @@ func warnUnearned(w io.Writer, cuts []cut) {
 // that recordings do not tell.
 func writeSegments(w io.Writer, path string, cuts []cut) error {
 	all := make([]*trajectory.Trajectory, len(cuts))
-	known := false // some log-prob
 	for i, c := range cuts {
 		all[i] = c.t
-		known = known || slices.ContainsFunc(c.t.Entries, func(e trajectory.Entry) bool { return e.LogProbs != nil })
 	}
 	b, err := batch.FromTrajectories(all)
 	if err != nil {
 		return err
 	}
-	b.Rewards = nil // the score is told instead
 	for _, t := range all {
 		if len(t.Segments) == 0 { // it never fitted: an empty row tells that it was there, and how it ended
 			b.Rows = append(b.Rows, batch.Row{TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Score: t.Score, HasScore: t.HasScore})
 			b.CuSeqLens = append(b.CuSeqLens, int64(b.Tokens()))
 		}
-	}
-	if !known {
-		b.RolloutLogProbs = nil
 	}
 	if strings.HasSuffix(path, ".safetensors") {
 		return b.WriteSafetensors(w, batch.Plain)

@@ -154,10 +154,10 @@ type ruleReport struct {
 }
 
 // compare cuts all runs with every rule and prints what each costs.
-func (c *condenseCommand) compare(ctx context.Context, files []recordedFile, codec chat.Codec, w io.Writer) error {
+func (c *condenseCommand) compare(ctx context.Context, files []recordedFile, renderer chat.Renderer, w io.Writer) error {
 	var reports []ruleReport
 	for _, rule := range condense.Rules() {
-		cuts, err := c.cutAll(ctx, files, codec, c.config(rule))
+		cuts, err := c.cutAll(ctx, files, renderer, c.config(rule))
 		if err != nil {
 			return err
 		}

@@ -336,7 +336,7 @@ func drifts(ctx context.Context, differences []float64, model *lm.Model, rows []
 			continue
 		}
 		logProbs := [][]float32{make([]float32, len(targets))}
-		if err := model.LogProbs(ctx, []lm.Row{{Tokens: ids, Targets: targets}}, float32(temperature), logProbs, nil); err != nil {
+		if err := model.LogProbs(ctx, []lm.Sequence{{Tokens: ids, Targets: targets}}, float32(temperature), logProbs, nil); err != nil {
 			return nil, fmt.Errorf("inv_iter %d: %w", row.InvIter, err)
 		}
 		for k, t := range targets {

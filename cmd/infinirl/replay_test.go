@@ -85,7 +85,7 @@ func TestReplayDrift(t *testing.T) {
 	}
 	prompt, response := []int32{1, 2, 3}, []int32{4, 5, 6}
 	logProbs := [][]float32{make([]float32, 3)}
-	rows := []lm.Row{{Tokens: append(prompt, response...), Targets: []int32{3, 4, 5}}}
+	rows := []lm.Sequence{{Tokens: append(prompt, response...), Targets: []int32{3, 4, 5}}}
 	if err := model.LogProbs(t.Context(), rows, 1, logProbs, nil); err != nil {
 		t.Fatal(err)
 	}

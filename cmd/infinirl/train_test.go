@@ -174,7 +174,7 @@ func TestTrainBadInput(t *testing.T) {
 		{"unknown override", []string{"--set", "train.stepz=3"}, []string{"stepz"}},
 		{"out of range", []string{"--set", "advantage.gamma=2"}, []string{"advantage: gamma: 2"}},
 		{"window below system and task", []string{"--set", "condense.high=30", "--set", "condense.low=20"}, []string{"condense.high: 30", "system and task"}},
-		{"window above the model's", []string{"--set", "condense.high=100000", "--set", "train.micro_batch_tokens=100000"}, []string{"condense.high: 100000", "2048 positions"}},
+		{"window above the model's", []string{"--set", "condense.high=100000"}, []string{"condense.high: 100000", "2048 positions"}},
 		{"unknown environment", []string{"--env", "chess"}, []string{"chess", "search", "keytodoor"}},
 		{"directory exists", []string{"--run", exists}, []string{"exists", "--resume"}},
 		{"nothing to resume", []string{"--resume", "--run", filepath.Join(dir, "nothing")}, []string{"nothing", "not a run directory"}},

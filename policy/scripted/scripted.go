@@ -21,7 +21,7 @@ type Renderer interface {
 // Sampler is a policy.Sampler whose continuations an actor decides.
 type Sampler struct {
 	renderer Renderer
-	actor func(seed uint64) curriculum.Actor
+	actor    func(seed uint64) curriculum.Actor
 }
 
 // New returns a sampler that asks actor(seed) what to say, with each request's seed.

@@ -1,4 +1,4 @@
-package main
+package stream
 
 import (
 	"context"
@@ -9,16 +9,18 @@ import (
 	"github.com/infinirl/infinirl/batch"
 )
 
-// errUnsorted tells that the rows of a trajectory do not follow one another, as
+// ErrUnsorted tells that the rows of a trajectory do not follow one another, as
 // far as a stream can tell: the whole batch must be read.
-var errUnsorted = errors.New("rows are not sorted by trajectory")
+var ErrUnsorted = errors.New("rows are not sorted by trajectory")
 
-// stream hands the batch to each in parts of whole trajectories, in order, as
-// it is read. It fails with errUnsorted if that cannot be done, perhaps after
-// some parts.
-func (in *batchInput) stream(ctx context.Context, each func(*batch.Batch) error) error {
-	if in.format != formatJSONLines {
-		return in.streamColumns(each)
+// Parts hands the batch to each in parts of whole trajectories, in order, as it is
+// read. It fails with ErrUnsorted if that cannot be done, perhaps after some parts.
+// A part may lack a column that another has: rewards, which its scores stand for
+// then, or any other if it has no trainable token. Parts of a file in columns
+// are views of it, to be read only, and come without advantages and returns.
+func (in *Reader) Parts(ctx context.Context, each func(*batch.Batch) error) error {
+	if in.format != JSONLines {
+		return in.columns(each)
 	}
 	s := lineSplitter{seen: map[uint64]bool{}, seed: maphash.MakeSeed()}
 	if err := in.decodeLines(ctx, func(d *batch.LineDecoder) error {
@@ -67,13 +69,13 @@ func (s *lineSplitter) split(end bool, each func(*batch.Batch) error) error {
 		}
 		hash := maphash.String(s.seed, id)
 		if s.seen[hash] {
-			return errUnsorted
+			return ErrUnsorted
 		}
 		s.seen[hash] = true
 	}
 	b, err := head.Batch()
 	if err != nil {
-		return errUnsorted // or wrong: reading all of it will tell
+		return ErrUnsorted // or wrong: reading all of it will tell
 	}
 	s.some = true
 	return each(b)
@@ -82,9 +84,9 @@ func (s *lineSplitter) split(end bool, each func(*batch.Batch) error) error {
 // partTokens is the size of the parts of a batch in columns.
 const partTokens = 1 << 18
 
-// streamColumns maps a safetensors file and hands on views of it, which last
+// columns maps a safetensors file and hands on views of it, which last
 // until the input is closed.
-func (in *batchInput) streamColumns(each func(*batch.Batch) error) error {
+func (in *Reader) columns(each func(*batch.Batch) error) error {
 	file, err := in.whole()
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func (in *batchInput) streamColumns(each func(*batch.Batch) error) error {
 	for i := range b.Rows {
 		if id := b.Rows[i].TrajectoryID; i == 0 || id != b.Rows[i-1].TrajectoryID {
 			if seen[id] {
-				return errUnsorted
+				return ErrUnsorted
 			}
 			seen[id] = true
 		}
@@ -120,8 +122,8 @@ func (in *batchInput) streamColumns(each func(*batch.Batch) error) error {
 	return nil
 }
 
-// parts hands on slices of a batch in memory, for the work that can be shared.
-func parts(b *batch.Batch) func() (*batch.Batch, error) {
+// sliced hands on slices of a batch in memory, for the work that can be shared.
+func sliced(b *batch.Batch) func() (*batch.Batch, error) {
 	from := 0
 	return func() (*batch.Batch, error) {
 		if from == len(b.Rows) {

@@ -1,10 +1,13 @@
-package main
+package stream
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/infinirl/infinirl/atomicfile"
@@ -19,8 +22,19 @@ type columnSpool struct {
 	layout  batch.Layout
 	rows    []batch.Row
 	cu      []int64
-	columns [9]spooledColumn // ids, mask, floats
+	columns []spooledColumn // ids, mask, floats
+	// scores are those that become rewards if some part has rewards.
+	scores    []batch.TokenReward
+	scoresErr error
+	rewards   int // number of their column
 }
+
+// The first columns; the float columns follow, in the order of batch.Columns.
+const (
+	columnIDs = iota
+	columnMask
+	firstFloats
+)
 
 type spooledColumn struct {
 	file *os.File
@@ -29,7 +43,15 @@ type spooledColumn struct {
 }
 
 func newColumnSpool(to io.Writer, layout batch.Layout) *columnSpool {
-	return &columnSpool{to: to, layout: layout, cu: []int64{0}}
+	s := &columnSpool{to: to, layout: layout, cu: []int64{0}}
+	b := &batch.Batch{}
+	for k, c := range b.Columns() {
+		if c.Data == &b.Rewards {
+			s.rewards = firstFloats + k
+		}
+	}
+	s.columns = make([]spooledColumn, firstFloats+len(b.Columns()))
+	return s
 }
 
 // close closes the files, which have no names, so that they are gone then.
@@ -41,38 +63,55 @@ func (s *columnSpool) close() {
 	}
 }
 
-// floatsOf lists the float columns of b.
-func floatsOf(b *batch.Batch) [7]*[]float32 {
-	return [...]*[]float32{&b.RolloutLogProbs, &b.OldLogProbs, &b.RefLogProbs, &b.Values, &b.Rewards, &b.Advantages, &b.Returns}
-}
-
 // add appends the rows of a part.
-func (s *columnSpool) add(c credited) error {
-	b := c.batch
+func (s *columnSpool) add(b *batch.Batch) error {
 	before := s.cu[len(s.cu)-1]
 	for i := range b.Rows {
 		s.rows = append(s.rows, b.Rows[i])
 		s.cu = append(s.cu, before+b.CuSeqLens[i+1])
 	}
 	after := s.cu[len(s.cu)-1]
-	if err := s.write(0, memory(b.TokenIDs), after); err != nil {
+	if err := s.write(columnIDs, memory(b.TokenIDs), after); err != nil {
 		return err
 	}
-	if err := s.write(1, memory(b.LossMask), after); err != nil {
+	if err := s.write(columnMask, memory(b.LossMask), after); err != nil {
 		return err
 	}
-	for k, c := range floatsOf(b) {
-		if *c == nil {
+	if b.Rewards == nil {
+		s.keepScores(b, before)
+	}
+	for k, c := range b.Columns() {
+		if *c.Data == nil {
 			continue
 		}
-		if err := s.pad(2+k, before); err != nil {
+		if err := s.pad(firstFloats+k, before); err != nil {
 			return err
 		}
-		if err := s.write(2+k, memory(*c), after); err != nil {
+		if err := s.write(firstFloats+k, memory(*c.Data), after); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepScores remembers the scores of a part without rewards, whose first token is
+// token before.
+func (s *columnSpool) keepScores(b *batch.Batch, before int64) {
+	trajectories, err := b.Trajectories()
+	var scores []batch.TokenReward
+	if err == nil {
+		scores, err = b.ScoreRewards(trajectories, nil)
+	}
+	if bad := (*batch.RowError)(nil); errors.As(err, &bad) {
+		err = bad.Err // the number of the row is that in the part
+	}
+	if s.scoresErr == nil {
+		s.scoresErr = err
+	}
+	slices.SortFunc(scores, func(a, b batch.TokenReward) int { return cmp.Compare(a.Token, b.Token) })
+	for _, r := range scores {
+		s.scores = append(s.scores, batch.TokenReward{Token: before + r.Token, Reward: r.Reward})
+	}
 }
 
 // write appends data to a column, which has n entries then.
@@ -90,12 +129,24 @@ func (s *columnSpool) write(column int, data []byte, n int64) error {
 	return err
 }
 
-// pad fills a float column up to n entries with zeros: the parts before had none.
+// pad fills a float column up to n entries: the parts before had none. They are
+// zeros, but for rewards that scores stand for.
 func (s *columnSpool) pad(column int, n int64) error {
-	zeros := make([]float32, 1<<14)
-	for s.columns[column].n < n {
-		k := min(int64(len(zeros)), n-s.columns[column].n)
-		if err := s.write(column, memory(zeros[:k]), s.columns[column].n+k); err != nil {
+	if s.columns[column].n == n {
+		return nil
+	}
+	if column == s.rewards && s.scoresErr != nil {
+		return s.scoresErr
+	}
+	fill := make([]float32, min(1<<14, n-s.columns[column].n))
+	for at := s.columns[column].n; at < n; at = s.columns[column].n {
+		k := min(int64(len(fill)), n-at)
+		clear(fill)
+		for column == s.rewards && len(s.scores) > 0 && s.scores[0].Token < at+k {
+			fill[s.scores[0].Token-at] = s.scores[0].Reward
+			s.scores = s.scores[1:]
+		}
+		if err := s.write(column, memory(fill[:k]), at+k); err != nil {
 			return err
 		}
 	}
@@ -114,13 +165,13 @@ func (s *columnSpool) finish() error {
 			}
 		}
 	}()
-	floats := floatsOf(b)
+	floats := b.Columns()
 	for k := range s.columns {
 		c := &s.columns[k]
 		if c.file == nil {
 			continue
 		}
-		if k >= 2 {
+		if k >= firstFloats {
 			if err := s.pad(k, n); err != nil {
 				return err
 			}
@@ -134,12 +185,12 @@ func (s *columnSpool) finish() error {
 		}
 		maps[k] = m
 		switch k {
-		case 0:
+		case columnIDs:
 			b.TokenIDs = elements[int32](m.data)
-		case 1:
+		case columnMask:
 			b.LossMask = elements[bool](m.data)
 		default:
-			*floats[k-2] = elements[float32](m.data)
+			*floats[k-firstFloats].Data = elements[float32](m.data)
 		}
 	}
 	release := func() {

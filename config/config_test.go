@@ -1,0 +1,224 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/configs"
+)
+
+func TestEveryShippedConfigurationLoads(t *testing.T) {
+	t.Parallel()
+	names := configs.Names()
+	if !slices.Contains(names, DefaultEnv) {
+		t.Errorf("shipped configurations %v lack %s", names, DefaultEnv)
+	}
+	for _, name := range names {
+		cfg, err := Shipped(name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text, err := cfg.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Config
+		if err := again.MergeBytes(text, name); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(cfg, again) {
+			t.Errorf("%s: written and read again it is another configuration:\n%+v\n%+v", name, cfg, again)
+		}
+	}
+}
+
+// The default file names every key, so that `infinirl config` hides nothing.
+func TestTheDefaultFileIsComplete(t *testing.T) {
+	t.Parallel()
+	text, err := configs.Read(DefaultEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	var check func(kind reflect.Type, at string)
+	check = func(kind reflect.Type, at string) {
+		for i := range kind.NumField() {
+			field := kind.Field(i)
+			name, flags, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			if flags == "inline" {
+				checkOptions(t, lines)
+			}
+			if name == "" || name == "-" || strings.HasPrefix(at, "pretrain.model") {
+				continue
+			}
+			if !slices.ContainsFunc(lines, func(line string) bool {
+				return strings.HasPrefix(strings.TrimLeft(line, " -{"), name+":") || strings.Contains(line, " "+name+":")
+			}) {
+				t.Errorf("key %s%s is not in %s.yaml", at, name, DefaultEnv)
+			}
+			if field.Type.Kind() == reflect.Struct {
+				check(field.Type, at+name+".")
+			}
+		}
+	}
+	check(reflect.TypeFor[Config](), "")
+}
+
+func TestBadConfigurationsNameTheirKey(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ assignment, want string }{
+		{"train.stepz=3", "unknown key stepz"},
+		{"train.steps=many", "many"},
+		{"train.steps=-1", "train.steps: -1"},
+		{"train", "want key=value"},
+		{"rollout.temperature=0", "rollout.temperature"},
+		{"condense.high=0", "condense: high"},
+		{"condense.low=999", "condense: low"},
+		{"condense.rule=lifo", "condense: rule"},
+		{"advantage.gamma=1.5", "advantage: gamma"},
+		{"advantage.estimator=magic", "magic"},
+		{"ppo.clip_low=-1", "ppo: clip_low"},
+		{"train.final_lr=2", "train.final_lr"},
+		{"train.minibatches=1000", "train.minibatches"},
+		{"rollout.temperature=.inf", "rollout.temperature: +Inf"},
+		{"rollout.temperature=1e-40", "rollout.temperature: 1e-40"},
+		{"eval.temperature=.nan", "eval.temperature: NaN"},
+		{"rollout.max_reply=9223372036854775807", "rollout.max_reply"},
+		{"rollout.groups=100000000", "rollout.groups"},
+		{"rollout.groups=4611686018427387904", "rollout.groups"},
+		{"rollout.group_size=1000000", "rollout.group_size"},
+		{"eval.tasks=1000000000000", "eval.tasks"},
+		{"threads=100000", "threads"},
+		{"rollout.concurrency=9223372036854775807", "rollout.concurrency"},
+		{"train.actor_lr=.inf", "train.actor_lr"},
+		{"train.weight_decay=.inf", "train.weight_decay"},
+		{"ppo.entropy_coef=1e300", "ppo.entropy_coef"},
+	} {
+		cfg, err := Shipped(DefaultEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = cfg.Set(test.assignment); err == nil {
+			err = cfg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("--set %s: error %q, want one line with %q", test.assignment, err, test.want)
+		}
+	}
+}
+
+// Settings that could have no effect beside others are refused.
+func TestSettingsWithoutEffectAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, settings := range [][]string{
+		{"ppo.rollout_correction=mask"},
+		{"advantage.estimator=grpo", "ppo.kl_coef=0.1", "ppo.kl_in=reward"},
+		{"advantage.estimator=grpo", "train.critic_warmup=1"},
+	} {
+		cfg, err := Shipped(DefaultEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range settings {
+			if err := cfg.Set(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cfg.Validate(); err == nil {
+			t.Errorf("%v: no error", settings)
+		}
+	}
+}
+
+// checkOptions holds that the options of every condensing rule are among lines.
+func checkOptions(t *testing.T, lines []string) {
+	t.Helper()
+	for _, name := range condense.Rules() {
+		rule, err := condense.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for option := range rule.Options {
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "  "+option+":") }) {
+				t.Errorf("option %s of rule %s is not in %s.yaml", option, name, DefaultEnv)
+			}
+		}
+	}
+}
+
+// A copy of a configuration can be changed without the first.
+func TestCopiesShareNothing(t *testing.T) {
+	t.Parallel()
+	cfg, err := Shipped(DefaultEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Set("condense.keep_last=2"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := cfg.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := cfg
+	for _, assignment := range []string{"condense.placeholder=gone", "condense.keep_last=5", "condense.exclude_tools=[a, b]", "pretrain.stages=[]"} {
+		if err := other.Set(assignment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after, err := cfg.YAML(); err != nil || string(after) != string(before) {
+		t.Errorf("the first is now\n%s", after)
+	}
+	if c := other.Condenser("tool-clear"); c.KeepLast != 5 || c.Options["placeholder"] != "gone" || len(c.ExcludeTools) != 2 {
+		t.Errorf("condenser %+v", c)
+	}
+}
+
+// Every knob that condensing has can be set for training.
+func TestEveryKnobOfCondensing(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]int{"tool-fifo": 1, "tool-clear": 1, "window": 1, "discard-all": 0, "summary": 0} {
+		cfg, err := Shipped(DefaultEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Condenser(rule).KeepLast; got != want {
+			t.Errorf("%s keeps %d rounds by default, want %d", rule, got, want)
+		}
+	}
+	cfg, err := Shipped(DefaultEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, assignment := range []string{"condense.keep_last=3", "condense.keep_first=2", "condense.exclude_tools=[open]", "condense.clear_at_least=7",
+		"condense.cut_oversize=true", "rollout.max_segments=9", "condense.mode=result"} {
+		if err := cfg.Set(assignment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := cfg.Condenser("tool-fifo")
+	want := condense.Config{Rule: "tool-fifo", High: 160, Low: 110, KeepLast: 3, KeepFirst: 2, ExcludeTools: []string{"open"}, ClearAtLeast: 7, CutOversize: true, MaxSegments: 9, Options: c.Options}
+	if !reflect.DeepEqual(c, want) || c.Options["mode"] != "result" {
+		t.Errorf("condenser %+v, want %+v", c, want)
+	}
+	for _, bad := range []struct{ assignment, want string }{
+		{"condense.placeholders=x", "condense: placeholders: no rule has such an option"},
+		{"condense.mode=3", "condense: mode: 3, want a text"},
+		{"condense.mode=triple", "condense: mode"},
+	} {
+		cfg := cfg
+		err := cfg.Set(bad.assignment)
+		if err == nil {
+			err = cfg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("--set %s: error %v, want %q", bad.assignment, err, bad.want)
+		}
+	}
+}
