@@ -35,11 +35,14 @@ func (s *Sampler) Sample(ctx context.Context, request policy.Request) (policy.Co
 	if err := ctx.Err(); err != nil {
 		return policy.Completion{}, err
 	}
+	if request.MaxTokens < 1 {
+		return policy.Completion{}, fmt.Errorf("scripted policy, session %s: MaxTokens is %d, want at least 1", request.SessionID, request.MaxTokens)
+	}
 	tokens, err := s.continuation(request)
 	if err != nil {
 		return policy.Completion{}, fmt.Errorf("scripted policy, session %s: %w", request.SessionID, err)
 	}
-	if request.MaxTokens > 0 && len(tokens) > request.MaxTokens {
+	if len(tokens) > request.MaxTokens {
 		return policy.Completion{Tokens: tokens[:request.MaxTokens], FinishReason: policy.FinishLength}, nil
 	}
 	return policy.Completion{Tokens: tokens, FinishReason: policy.FinishStop}, nil
