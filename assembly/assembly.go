@@ -40,9 +40,14 @@ func World(name string) (curriculum.World, error) {
 // Run is a set of parts that belong together, with what has to be closed after use.
 type Run struct {
 	*train.Trainer
-	cfg     config.Config
-	sampler *lm.Sampler
+	cfg        config.Config
+	sampler    *lm.Sampler
+	vocabulary int
+	parameters int // of the actor
 }
+
+// VocabularySize is the number of token ids of the models.
+func (r *Run) VocabularySize() int { return r.vocabulary }
 
 // Close ends what the parts have started.
 func (r *Run) Close() error { return r.sampler.Close() }
@@ -54,6 +59,9 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 		return nil, err
 	}
 	opts.Description = text
+	if opts.Progress != nil {
+		opts.Progress.Printf("model: %d parameters", r.parameters)
+	}
 	return r.Trainer.Run(ctx, opts)
 }
 
@@ -89,7 +97,7 @@ func Open(cfg config.Config) (*Run, error) {
 	if err != nil {
 		return nil, errors.Join(err, sampler.Close())
 	}
-	return &Run{trainer, cfg, sampler}, nil
+	return &Run{trainer, cfg, sampler, world.VocabularySize, base.NumParameters()}, nil
 }
 
 // open finds the world and the base model that plays in it.
