@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -122,6 +123,7 @@ func tau2Domain(o object) (*Message, []chat.Tool, error) {
 		}
 		tools = append(tools, tool)
 	}
+	slices.SortFunc(tools, func(a, b chat.Tool) int { return strings.Compare(a.Name, b.Name) })
 	return policy, tools, nil
 }
 
