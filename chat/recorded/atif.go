@@ -11,7 +11,8 @@ import (
 // docs/rfcs/0001-trajectory-format.md). What the agent said is sampled, but for
 // steps that were copied from an earlier trajectory (is_copied_context) and steps
 // that no model made (llm_call_count 0): these are shown. The token ids of a step
-// with one model call (metrics.completion_token_ids, .logprobs) are taken.
+// with one model call (metrics.completion_token_ids, .logprobs) are taken. Subagents
+// (subagent_trajectories, and steps marked extra.is_sidechain) are runs of their own.
 
 // matchATIF accepts a trajectory: a schema version, or steps beside an agent.
 func matchATIF(d document) bool {
@@ -43,13 +44,24 @@ func readATIF(d document) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := atifLog{run: &run}
+	side := Run{Tools: run.Tools}
+	if run.ID != "" {
+		side.ID = run.ID + "/sidechain"
+	}
+	log, sideLog := atifLog{run: &run}, atifLog{run: &side}
 	for _, step := range steps {
-		if err := log.step(step); err != nil {
+		of := &log
+		if isSidechain(step) {
+			of = &sideLog
+		}
+		if err := of.step(step); err != nil {
 			return nil, err
 		}
 	}
 	runs := []Run{run}
+	if len(side.Messages) > 0 {
+		runs = append(runs, side)
+	}
 	subagents, ok := d.object.get("subagent_trajectories")
 	if !ok {
 		return runs, nil
@@ -70,6 +82,25 @@ func readATIF(d document) ([]Run, error) {
 		runs = append(runs, more...)
 	}
 	return runs, nil
+}
+
+// isSidechain reports whether a step is a subagent's: conversions of Claude Code keep
+// them in the list, marked.
+func isSidechain(step value) bool {
+	for _, key := range []string{"extra", "is_sidechain"} {
+		if step.kind() != '{' {
+			return false
+		}
+		o, err := step.object()
+		if err != nil {
+			return false
+		}
+		var ok bool
+		if step, ok = o.get(key); !ok {
+			return false
+		}
+	}
+	return step.kind() == 't'
 }
 
 // atifLog turns steps into messages.

@@ -116,6 +116,15 @@ tool c1 "by id"
 user observes "[image]"
 ! 2 images shown as [image]
 `},
+	{"ATIF: steps of a subagent in the list are a run of its own", `{"schema_version":"ATIF-v1.5","session_id":"s","agent":{},"steps":[{"source":"user","message":"q"},
+			{"source":"user","message":"sub","extra":{"is_sidechain":true}},{"source":"agent","message":"deep","extra":{"is_sidechain":true}},{"source":"agent","message":"a","extra":{"is_sidechain":false}}]}`,
+		`atif s of s
+user "q"
+assistant "a"
+atif s/sidechain of s/sidechain
+user "sub"
+assistant "deep"
+`},
 	{"ATIF: subagents are runs of their own", `{"schema_version":"ATIF-v1.7","trajectory_id":"t","agent":{"tool_definitions":[{"type":"function","function":{"name":"f"}}]},"steps":[{"source":"user","message":"q"}],
 			"subagent_trajectories":[{"schema_version":"ATIF-v1.7","trajectory_id":"u","agent":{},"steps":[{"source":"agent","message":"s"}]}]}`,
 		`atif t of t tool f
@@ -182,6 +191,11 @@ user "q"
 assistant (hm) c1:f{ } c2:g{} ids [4 5] [-1 -2]
 tool c2 "second"
 tool c1 "first"
+`},
+	{"OpenHands: the first versions were told the task at the start", `[{"action":"initialize","args":{"model":"m"}},{"action":"start","args":{"task":"fix"}},{"source":"agent","action":"run","args":{"command":"ls"}}]`,
+		`openhands run-0 of run-0
+user "fix"
+assistant :run{"command":"ls"}
 `},
 	{"OpenHands: messages without sources, one event a line", `{"action":"message","content":"q"}
 {"action":"message","content":"a"}`,

@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
 )
@@ -13,6 +14,31 @@ import (
 // A command of the user in human mode is an assistant message without the response
 // that the others have: it is shown. The message of role exit tells how the run
 // ended, and no model saw it.
+
+// returnCode is how observations of mini-swe-agent begin.
+const returnCode = "<returncode>"
+
+// matchMiniSWEAgent accepts trajectories of mini-swe-agent: messages that say so,
+// or a list of messages in which users report return codes.
+func matchMiniSWEAgent(d document) bool {
+	if form, _ := d.object.text("trajectory_format"); strings.HasPrefix(form, "mini-swe-agent") {
+		return true
+	}
+	if !d.first.has("role") {
+		return false
+	}
+	for _, item := range d.items {
+		if item.kind() != '{' {
+			return false
+		}
+		o, _ := item.object()
+		content, _ := o.text("content")
+		if role, _ := o.text("role"); role == "user" && strings.HasPrefix(content, returnCode) {
+			return true
+		}
+	}
+	return false
+}
 
 func readMiniSWEAgent(d document) ([]Run, error) {
 	var run Run

@@ -1,8 +1,6 @@
 package recorded
 
 import (
-	"strings"
-
 	"github.com/infinirl/infinirl/chat"
 )
 
@@ -113,43 +111,4 @@ func (r *Run) sweMessage(v value) (m Message, demo bool, err error) {
 		}
 	}
 	return m, isDemo(o), nil
-}
-
-// markObservations marks the user messages after the first assistant message: in
-// these forms the environment speaks as the user.
-func markObservations(messages []Message) {
-	answered := false
-	for i := range messages {
-		switch messages[i].Role {
-		case chat.Assistant:
-			answered = true
-		case chat.User:
-			messages[i].Observation = answered
-		}
-	}
-}
-
-// returnCode is how observations of mini-swe-agent begin.
-const returnCode = "<returncode>"
-
-// matchMiniSWEAgent accepts trajectories of mini-swe-agent: messages that say so,
-// or a list of messages in which users report return codes.
-func matchMiniSWEAgent(d document) bool {
-	if form, _ := d.object.text("trajectory_format"); strings.HasPrefix(form, "mini-swe-agent") {
-		return true
-	}
-	if !d.first.has("role") {
-		return false
-	}
-	for _, item := range d.items {
-		if item.kind() != '{' {
-			return false
-		}
-		o, _ := item.object()
-		content, _ := o.text("content")
-		if role, _ := o.text("role"); role == "user" && strings.HasPrefix(content, returnCode) {
-			return true
-		}
-	}
-	return false
 }
