@@ -119,11 +119,13 @@ func (l *codexLog) message(o object) error {
 	}
 	switch kind {
 	case "user_message":
-		for i := len(l.messages) - 1; i >= 0; i-- {
+		last := -1
+		if n := len(l.turns); n > 0 {
+			last = l.turns[n-1]
+		}
+		for i := len(l.messages) - 1; i > last; i-- {
 			if l.messages[i].Role == chat.User {
-				if n := len(l.turns); n == 0 || l.turns[n-1] < i {
-					l.turns = append(l.turns, i)
-				}
+				l.turns = append(l.turns, i)
 				break
 			}
 		}

@@ -69,7 +69,7 @@ func readOpenHandsV1(d document) ([]Run, error) {
 			return nil, err
 		}
 	}
-	log := logV1{run: &run, users: make(map[string]bool)}
+	log := logV1{run: &run, users: make(map[string]bool), systems: make(map[string]bool)}
 	for _, v := range events {
 		if err := log.event(v); err != nil {
 			return nil, err
@@ -85,6 +85,7 @@ type logV1 struct {
 	response string          // id of the model's response that it came from
 	open     []string        // ids of its calls without a result
 	users    map[string]bool // ids of calls that the user made
+	systems  map[string]bool // system prompts that were told
 	told     bool            // the user has spoken
 }
 
@@ -164,11 +165,10 @@ func (l *logV1) system(v value, o object) error {
 		texts = append(texts, text)
 	}
 	m := Message{Message: chat.Message{Role: chat.System, Content: strings.Join(texts, "\n")}}
-	for _, told := range l.run.Messages { // a conversation that was taken up again tells it again
-		if told.Role == chat.System && told.Content == m.Content {
-			return nil
-		}
+	if l.systems[m.Content] { // a conversation that was taken up again tells it again
+		return nil
 	}
+	l.systems[m.Content] = true
 	l.add(v, m)
 	tools, ok := o.get("tools")
 	if !ok || l.run.Tools != nil {
