@@ -4,7 +4,8 @@ import (
 	"github.com/infinirl/infinirl/chat"
 )
 
-// The trajectories of SWE-agent, versions 0.6 to 1.1 (sweagent/types.py, HistoryItem):
+// The trajectories of SWE-agent, versions 0.x and 1.x (sweagent/types.py at 05ff843f,
+// HistoryItem):
 // the history is what the model saw. What it said is sampled.
 //
 // A demonstration (is_demo) is shown where it stood and is not sampled. As one user
