@@ -9,11 +9,12 @@ import (
 
 // The Agent Trajectory Interchange Format of Harbor, ATIF-v1.0 to v1.7 (its RFC 0001,
 // rfcs/0001-trajectory-format.md; token ids since v1.3, is_copied_context since v1.5,
-// images since v1.6, llm_call_count and embedded subagents since v1.7). What the agent said is sampled, but for
-// steps that were copied from an earlier trajectory (is_copied_context) and steps
-// that no model made (llm_call_count 0): these are shown. The token ids of a step
-// with one model call (metrics.completion_token_ids, .logprobs) are taken. Subagents
-// (subagent_trajectories, and steps marked extra.is_sidechain) are runs of their own.
+// images since v1.6, llm_call_count and embedded subagents since v1.7). What the agent
+// said is sampled, but for steps that were copied from an earlier trajectory
+// (is_copied_context) and steps that no model made (llm_call_count 0): these are
+// shown. The token ids of a step with one model call (metrics.completion_token_ids,
+// .logprobs) are taken. Subagents (subagent_trajectories, and steps marked
+// extra.is_sidechain) are runs of their own.
 
 // matchATIF accepts a trajectory: a schema version, or steps beside an agent.
 func matchATIF(d document) bool {

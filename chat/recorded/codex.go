@@ -9,11 +9,12 @@ import (
 )
 
 // The rollout files of Codex, ~/.codex/sessions/…/rollout-*.jsonl, as version 0.128
-// writes them, and others that begin with session_meta (codex-rs/protocol/src/
-// protocol.rs, RolloutItem, and models.rs, ResponseItem): one event a line. The items of the Responses API among them
-// (response_item) are the conversation, and what the model made of them is sampled.
-// The instructions of session_meta are the system prompt. Turns that were rolled back
-// are left out, compactions are passed over. Other events tell the same for people.
+// writes them, and others that begin with session_meta
+// (codex-rs/protocol/src/protocol.rs, RolloutItem, and models.rs, ResponseItem): one
+// event a line. The items of the Responses API among them (response_item) are the
+// conversation, and what the model made of them is sampled. The instructions of
+// session_meta are the system prompt. Turns that were rolled back are left out,
+// compactions are passed over. Other events tell the same for people.
 
 var codexEvents = []string{"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
 

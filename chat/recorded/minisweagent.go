@@ -9,12 +9,11 @@ import (
 
 // The trajectories of mini-swe-agent, formats mini-swe-agent-1 (versions 1) and
 // mini-swe-agent-1.1 (versions 2; src/minisweagent/agents and models,
-// docs/advanced/v2_migration.md):
-// messages as the model's API has them, chat messages or Responses objects, each
-// with what the program knows of it under extra. What the model said is sampled.
-// A command of the user in human mode is an assistant message without the response
-// that the others have: it is shown. The message of role exit tells how the run
-// ended, and no model saw it.
+// docs/advanced/v2_migration.md): messages as the model's API has them, chat messages
+// or Responses objects, each with what the program knows of it under extra. What the
+// model said is sampled. A command of the user in human mode is an assistant message
+// without the response that the others have: it is shown. The message of role exit
+// tells how the run ended, and no model saw it.
 
 // returnCode is how observations of mini-swe-agent begin.
 const returnCode = "<returncode>"

@@ -6,13 +6,14 @@ import (
 	"github.com/infinirl/infinirl/chat"
 )
 
-// The event logs of OpenHands before its SDK, versions 0.x of 2024 (pairs of action and
-// observation, arguments beside the name) and 2025 (openhands/events/serialization/
-// event.py at 04e28400), as output.jsonl of an evaluation or as exported trajectory. What the model wrote stands under tool_call_metadata, and is
-// sampled; without it an action of the agent is a call with its arguments. What the
-// user did is shown as OpenHands shows it (openhands/memory/conversation_memory.py
-// at 0336a988).
-// Actions of the environment and of the program around the model are passed over.
+// The event logs of OpenHands before its SDK, versions 0.x of 2024 (pairs of action
+// and observation, arguments beside the name) and 2025
+// (openhands/events/serialization/event.py at 04e28400), as output.jsonl of an
+// evaluation or as exported trajectory. What the model wrote stands under
+// tool_call_metadata, and is sampled; without it an action of the agent is a call with
+// its arguments. What the user did is shown as OpenHands shows it
+// (openhands/memory/conversation_memory.py at 0336a988). Actions of the environment
+// and of the program around the model are passed over.
 
 // programActions are actions that neither model nor user took.
 var programActions = []string{

@@ -14,10 +14,10 @@ import (
 )
 
 // The events of the OpenHands software agent SDK, versions 1.x
-// (openhands-sdk/openhands/sdk/event at 17555e4a, to_llm_message of each kind): an array, one a
-// line, the history of an evaluation, or a folder of one file an event. What the
-// agent said and called is sampled: actions of one response of the model are one
-// turn, and a TokenEvent holds the ids of the turn before it. Condensations are
+// (openhands-sdk/openhands/sdk/event at 17555e4a, to_llm_message of each kind): an
+// array, one a line, the history of an evaluation, or a folder of one file an event.
+// What the agent said and called is sampled: actions of one response of the model are
+// one turn, and a TokenEvent holds the ids of the turn before it. Condensations are
 // passed over, and so are events that no model reads.
 
 // silentEvents are kinds of events that no model reads.

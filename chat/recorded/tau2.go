@@ -7,13 +7,13 @@ import (
 	"github.com/infinirl/infinirl/chat"
 )
 
-// The results of tau2-bench (src/tau2/data_model/simulation.py at 143a213f and message.py
-// at 2e2a017b; earlier ones lack fields that are not needed): a file of simulations, or one simulation. What the agent said is
-// sampled, but for the greeting that the orchestrator opens with, which is shown. The
-// policy of the domain is the system prompt, without the instructions around it,
-// which are not recorded. Calls that the user made with tools of its own, and their
-// results, are shown as observations. Voice simulations, which have ticks instead of
-// messages, are refused.
+// The results of tau2-bench (src/tau2/data_model/simulation.py at 143a213f and
+// message.py at 2e2a017b; earlier ones lack fields that are not needed): a file of
+// simulations, or one simulation. What the agent said is sampled, but for the greeting
+// that the orchestrator opens with, which is shown. The policy of the domain is the
+// system prompt, without the instructions around it, which are not recorded. Calls
+// that the user made with tools of its own, and their results, are shown as
+// observations. Voice simulations, which have ticks instead of messages, are refused.
 
 // matchTau2 accepts the results of an evaluation, and a single simulation.
 func matchTau2(d document) bool { return isTau2Results(d.object) || isSimulation(d.object) }
