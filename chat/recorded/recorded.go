@@ -65,7 +65,11 @@ type Message struct {
 	// demonstration, copied context, a command of the user. It is shown and never
 	// trained.
 	NotSampled bool
-	at         value // where the message stands
+	// Task marks a user message that states the task of the run although assistant
+	// messages come before it: a demonstration, or a greeting that no model wrote.
+	// The user messages before the first assistant message need no mark.
+	Task bool
+	at   value // where the message stands
 }
 
 // form is one way of recording runs.
@@ -87,9 +91,13 @@ type document struct {
 
 var forms = []form{
 	{"infinirl-trajectory", matchTrajectory, readTrajectory},
+	{"claude-code", matchClaudeCode, readClaudeCode},
+	{"codex", matchCodex, readCodex},
+	{"tau2-bench", matchTau2, readTau2},
 	{"tau-bench", matchTauBench, readTauBench},
 	{"atif", matchATIF, readATIF},
 	{"swe-agent", matchSWEAgent, readSWEAgent},
+	{"openhands-v1", matchOpenHandsV1, readOpenHandsV1},
 	{"openhands", matchOpenHands, readOpenHands},
 	{"mini-swe-agent", matchMiniSWEAgent, readMiniSWEAgent},
 	{"openai-responses", matchResponses, readResponses},
@@ -115,6 +123,14 @@ func Read(name string, r io.Reader) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d, ok, err := eventLines(documents); err != nil {
+		return nil, err
+	} else if ok {
+		if runs, err = readDocument(d); err != nil {
+			return nil, err
+		}
+		documents = nil
+	}
 	for _, v := range documents {
 		more, err := readValue(v)
 		if err != nil {
@@ -122,6 +138,11 @@ func Read(name string, r io.Reader) ([]Run, error) {
 		}
 		runs = append(runs, more...)
 	}
+	return named(runs), nil
+}
+
+// named gives every run an id of its own, and a group.
+func named(runs []Run) []Run {
 	seen := make(map[string]int, len(runs))
 	for i := range runs {
 		id := runs[i].ID
@@ -137,7 +158,7 @@ func Read(name string, r io.Reader) ([]Run, error) {
 			runs[i].Group = runs[i].ID
 		}
 	}
-	return runs, nil
+	return runs
 }
 
 // documents splits a file into its JSON values: one, or one a line.
@@ -183,6 +204,12 @@ func readValue(v value) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readDocument(d)
+}
+
+// readDocument is readValue of a document that is taken apart.
+func readDocument(d document) ([]Run, error) {
+	v := d.value
 	if form := d.form(); form != nil {
 		runs, err := form.read(d)
 		if err != nil {
