@@ -17,7 +17,6 @@ import (
 	"github.com/infinirl/infinirl/env/search"
 	"github.com/infinirl/infinirl/learner/embedded"
 	"github.com/infinirl/infinirl/lm"
-	"github.com/infinirl/infinirl/pretrain"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -168,19 +167,4 @@ func Evaluate(ctx context.Context, cfg config.Config, temperature float64, progr
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	return run.Evaluate(ctx, temperature, progress)
-}
-
-// Pretrain makes the base model of a configuration's world.
-func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*lm.Model, error) {
-	world, err := World(cfg.Env)
-	if err != nil {
-		return nil, train.BadInput(fmt.Errorf("env: %w", err))
-	}
-	if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
-		return nil, train.BadInput(err)
-	}
-	return pretrain.Run(ctx, cfg.Pretrain, pretrain.Options{
-		World: world, Condense: cfg.Condenser, MaxReply: cfg.Rollout.MaxReply, MaxTurns: cfg.Rollout.MaxTurns,
-		Seed: cfg.Seed, Threads: cfg.Threads, Report: report,
-	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/ppo"
 	"github.com/infinirl/infinirl/pretrain"
 	"github.com/infinirl/infinirl/train"
@@ -26,7 +27,34 @@ type Config struct {
 	PPO       ppo.Config          `yaml:"ppo"`
 	Train     train.LoopConfig    `yaml:"train"`
 	Eval      train.EvalConfig    `yaml:"eval"`
-	Pretrain  pretrain.Config     `yaml:"pretrain"`
+	Pretrain  Pretrain            `yaml:"pretrain"`
+}
+
+// Pretrain says what base model is made, and from what.
+type Pretrain struct {
+	Model           lm.Config `yaml:"model"`
+	pretrain.Config `yaml:",inline"`
+}
+
+// Validate names the first key that cannot work, given the drill levels of a world.
+func (p Pretrain) Validate(levels int) error {
+	model := p.Model
+	model.VocabSize = 1 // the world's
+	if err := model.Validate(); err != nil {
+		return fmt.Errorf("pretrain.model: %w", err)
+	}
+	for _, k := range []struct {
+		key         string
+		value, most int
+	}{
+		{"hidden_size", model.HiddenSize, 4096}, {"intermediate_size", model.IntermediateSize, 16384},
+		{"num_hidden_layers", model.NumHiddenLayers, 128}, {"max_position_embeddings", model.MaxPositionEmbeddings, 1 << 20},
+	} {
+		if k.value > k.most {
+			return fmt.Errorf("pretrain.model.%s: %d: want at most %d on this engine", k.key, k.value, k.most)
+		}
+	}
+	return p.Config.Validate(levels)
 }
 
 // Condense chooses the rule that cuts trajectories. Lengths in tokens.

@@ -1,6 +1,9 @@
 // Package pretrain makes base models by behaviour cloning: cross-entropy on what
 // a scripted demonstrator says, first in drills, then in whole demonstrations, played
 // both under the condenser and in windows that never fill.
+//
+// Cross-entropy is the policy gradient with advantage 1 on every demonstrated token, so
+// that any learner can clone.
 package pretrain
 
 import (
@@ -12,20 +15,20 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/env/curriculum"
-	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/policy"
-	"github.com/infinirl/infinirl/policy/scripted"
+	"github.com/infinirl/infinirl/ppo"
 	"github.com/infinirl/infinirl/rollout"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
-// Config says what model is made and from what.
+// Config says what is learnt, stretch by stretch.
 type Config struct {
-	Model  lm.Config `yaml:"model"`
-	Stages []Stage   `yaml:"stages"`
+	Stages []Stage `yaml:"stages"`
 }
 
 // Stage is a stretch of training with one mixture of exercises. The learning rate
@@ -41,41 +44,32 @@ type Stage struct {
 	Windows map[string]float64 `yaml:"windows,omitempty"`
 }
 
-// Report hears of every step: the mean loss in nats a token, the share of tokens that
-// the model would have chosen with more than half probability, and the number of tokens
-// so far.
-type Report func(step, steps int, loss, accuracy float64, tokens int)
+// Parts are what cloning is made of.
+type Parts struct {
+	Tasks      env.Tasks
+	Renderer   chat.Renderer
+	Curriculum curriculum.Curriculum
+	// Demonstrator samples what the curriculum's demonstrator says.
+	Demonstrator policy.Sampler
+	// Condenser returns the condenser of a rule; that of rule none never fills.
+	Condenser func(rule string) (condense.Condenser, error)
+	Learner   learner.Learner
+}
 
 // Options say how the demonstrations are played and who hears of progress.
 type Options struct {
-	World curriculum.World
-	// Condense returns the configuration of a condensing rule.
-	Condense func(rule string) condense.Config
 	MaxReply int
 	MaxTurns int
 	Seed     uint64
-	Threads  int
 	Report   Report // nil: nobody
 }
 
+// Report hears of every step: the mean loss in nats a token, and the number of tokens
+// so far.
+type Report func(step, steps int, loss float64, tokens int)
+
 // Validate names the first key that cannot work.
 func (c Config) Validate(levels int) error {
-	model := c.Model
-	model.VocabSize = 1 // the environment's
-	if err := model.Validate(); err != nil {
-		return fmt.Errorf("pretrain.model: %w", err)
-	}
-	for _, k := range []struct {
-		key         string
-		value, most int
-	}{
-		{"hidden_size", model.HiddenSize, 4096}, {"intermediate_size", model.IntermediateSize, 16384},
-		{"num_hidden_layers", model.NumHiddenLayers, 128}, {"max_position_embeddings", model.MaxPositionEmbeddings, 1 << 20},
-	} {
-		if k.value > k.most {
-			return fmt.Errorf("pretrain.model.%s: %d: want at most %d on this engine", k.key, k.value, k.most)
-		}
-	}
 	if len(c.Stages) == 0 {
 		return fmt.Errorf("pretrain.stages: none: want at least one")
 	}
@@ -113,25 +107,15 @@ func (c Config) Validate(levels int) error {
 	return nil
 }
 
-// Run makes a base model. The same configuration, seed and machine give the same bytes.
-func Run(ctx context.Context, cfg Config, opts Options) (*lm.Model, error) {
-	if err := cfg.Validate(opts.World.Levels()); err != nil {
-		return nil, err
+// Run has the learner clone. The same configuration, seed, parts and machine give the
+// same weights.
+func Run(ctx context.Context, cfg Config, parts Parts, opts Options) error {
+	if err := cfg.Validate(parts.Curriculum.Levels()); err != nil {
+		return err
 	}
-	cfg.Model.VocabSize = opts.World.VocabularySize
-	model, err := lm.NewActor(cfg.Model, opts.Seed)
+	source, err := newSource(parts, opts)
 	if err != nil {
-		return nil, err
-	}
-	model.Threads = opts.Threads
-	source, err := newSource(opts)
-	if err != nil {
-		return nil, err
-	}
-	gradients := lm.NewGradients(model)
-	optimizer, err := lm.NewAdamW(model, lm.AdamWConfig{MaxGradNorm: 1})
-	if err != nil {
-		return nil, err
+		return err
 	}
 	steps, step, tokens := 0, 0, 0
 	for _, s := range cfg.Stages {
@@ -142,75 +126,42 @@ func Run(ctx context.Context, cfg Config, opts Options) (*lm.Model, error) {
 		from := rate
 		for i := range stage.Steps {
 			rate = from + (stage.LearningRate-from)*float64(i+1)/float64(stage.Steps)
-			rows, err := source.rows(ctx, stage, step)
+			exercises, err := source.draw(ctx, stage, step)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			loss, accuracy, err := clone(ctx, model, rows, gradients)
+			result, err := parts.Learner.Update(ctx, exercises, learner.UpdateConfig{Loss: crossEntropy, LearningRate: rate})
 			if err != nil {
-				return nil, err
+				return fmt.Errorf("step %d: %w", step+1, err)
 			}
-			if _, err := optimizer.Step(gradients, rate); err != nil {
-				return nil, fmt.Errorf("step %d: %w", step+1, err)
-			}
-			for _, r := range rows {
-				tokens += len(r.Tokens)
-			}
+			tokens += exercises.Tokens()
 			if step++; opts.Report != nil {
-				opts.Report(step, steps, loss, accuracy, tokens)
+				opts.Report(step, steps, result.Metrics.PolicyLoss, tokens)
 			}
 		}
 	}
-	return model, nil
+	return nil
 }
 
-// clone sets gradients to those of the mean cross-entropy over all targets.
-func clone(ctx context.Context, model *lm.Model, rows []lm.Sequence, gradients *lm.Gradients) (loss, accuracy float64, err error) {
-	targets := 0
-	for _, r := range rows {
-		targets += len(r.Targets)
-	}
-	weight := -1 / float32(targets)
-	gradients.Zero()
-	losses, sure := make([]float64, len(rows)), make([]int, len(rows))
-	err = model.AccumulatePolicy(ctx, rows, 1, func(i int, logProbs, _ []float32) ([]float32, []float32) {
-		d := make([]float32, len(logProbs))
-		for k, p := range logProbs {
-			d[k] = weight
-			losses[i] -= float64(p)
-			if p > -0.6931472 {
-				sure[i]++
-			}
-		}
-		return d, nil
-	}, gradients)
-	for i := range rows {
-		loss += losses[i] / float64(targets)
-		accuracy += float64(sure[i]) / float64(targets)
-	}
-	return loss, accuracy, err
-}
+// crossEntropy is −Σ log π / N over the N tokens to be learnt, given advantages of 1.
+var crossEntropy = ppo.Config{Loss: ppo.LossPG, Aggregation: ppo.TokenMean, RolloutCorrection: ppo.CorrectionNone}
 
 // source draws exercises.
 type source struct {
-	world   curriculum.World
-	seed    uint64
-	windows map[string]*rollout.Engine // by condensing rule
+	tasks      env.Tasks
+	curriculum curriculum.Curriculum
+	seed       uint64
+	windows    map[string]*rollout.Engine // by condensing rule
 }
 
-func newSource(opts Options) (*source, error) {
-	s := &source{world: opts.World, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
+func newSource(parts Parts, opts Options) (*source, error) {
+	s := &source{tasks: parts.Tasks, curriculum: parts.Curriculum, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
 	for _, rule := range condense.Rules() {
-		cfg := opts.Condense(rule)
-		if rule == condense.None {
-			cfg.High = 1 << 20 // never full
-		}
-		condenser, err := condense.New(cfg)
+		condenser, err := parts.Condenser(rule)
 		if err != nil {
 			return nil, err
 		}
-		sampler := scripted.New(opts.World.Renderer, opts.World.Demonstrator)
-		engine, err := rollout.New(opts.World.Tasks, opts.World.Renderer, sampler, condenser, rollout.Config{
+		engine, err := rollout.New(parts.Tasks, parts.Renderer, parts.Demonstrator, condenser, rollout.Config{
 			MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2, Backoff: policy.DefaultBackoff,
 		})
 		if err != nil {
@@ -221,9 +172,9 @@ func newSource(opts Options) (*source, error) {
 	return s, nil
 }
 
-// rows draws the exercises of one step. A demonstration counts as one row of its share,
+// draw returns the exercises of one step as a batch to learn from. A demonstration counts as one row of its share,
 // however often it is cut.
-func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Sequence, error) {
+func (s *source) draw(ctx context.Context, stage Stage, step int) (*batch.Batch, error) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(step)))
 	shares := slices.Clone(stage.Drills)
 	for _, rule := range condense.Rules() {
@@ -233,7 +184,7 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Sequence
 	for _, share := range shares {
 		total += share
 	}
-	var rows []lm.Sequence
+	all := &batch.Batch{CuSeqLens: []int64{0}}
 	jobs := make([][]rollout.Job, len(condense.Rules()))
 	for i := range stage.Rows {
 		at, k := rng.Float64()*total, 0
@@ -243,25 +194,36 @@ func (s *source) rows(ctx context.Context, stage Stage, step int) ([]lm.Sequence
 		}
 		seed := rng.Uint64()
 		if k < len(stage.Drills) {
-			ids, mask := s.world.Drill(k, seed)
-			rows = append(rows, row(ids, mask))
+			ids, mask := s.curriculum.Drill(k, seed)
+			all.Rows = append(all.Rows, batch.Row{TrajectoryID: fmt.Sprint("drill ", i)})
+			all.TokenIDs, all.LossMask = append(all.TokenIDs, ids...), append(all.LossMask, mask...)
+			all.CuSeqLens = append(all.CuSeqLens, int64(len(all.TokenIDs)))
 			continue
 		}
 		k -= len(stage.Drills)
-		jobs[k] = append(jobs[k], rollout.Job{Task: s.world.Tasks.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
+		jobs[k] = append(jobs[k], rollout.Job{Task: s.tasks.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
 	}
 	for k, rule := range condense.Rules() {
 		more, err := demonstrations(ctx, s.windows[rule], jobs[k])
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule, err)
 		}
-		rows = append(rows, more...)
+		if err := all.Append(more); err != nil {
+			return nil, fmt.Errorf("rule %s: %w", rule, err)
+		}
 	}
-	return rows, nil
+	all.Advantages, all.OldLogProbs = make([]float32, all.Tokens()), make([]float32, all.Tokens())
+	for t, learnt := range all.LossMask {
+		if learnt {
+			all.Advantages[t] = 1
+		}
+	}
+	return all, nil
 }
 
-// demonstrations plays jobs and returns their segments.
-func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) ([]lm.Sequence, error) {
+// demonstrations plays jobs and returns their segments, without
+// the columns that cloning does not read.
+func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) (*batch.Batch, error) {
 	played, err := engine.Collect(ctx, jobs, nil)
 	if err != nil {
 		return nil, err
@@ -279,20 +241,6 @@ func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]lm.Sequence, len(b.Rows))
-	for i := range b.Rows {
-		start, end := b.Span(i)
-		rows[i] = row(b.TokenIDs[start:end], b.LossMask[start:end])
-	}
-	return rows, nil
-}
-
-func row(ids []int32, mask []bool) lm.Sequence {
-	r := lm.Sequence{Tokens: ids}
-	for t, learnt := range mask {
-		if learnt && t > 0 {
-			r.Targets = append(r.Targets, int32(t))
-		}
-	}
-	return r
+	b.RolloutLogProbs, b.Rewards = nil, nil
+	return b, nil
 }

@@ -6,33 +6,49 @@ import (
 
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env/keytodoor"
+	"github.com/infinirl/infinirl/learner/embedded"
 	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/policy/scripted"
 )
 
-func options(t *testing.T) Options {
+func parts(t *testing.T) Parts {
 	t.Helper()
-	return Options{World: keytodoor.World(), MaxReply: 8, MaxTurns: 24, Seed: 1, Condense: func(rule string) condense.Config {
-		cfg := condense.DefaultFor(rule, 80)
-		cfg.Set("summary_request", "walk")
-		cfg.Set("summary_note", "walk ")
-		cfg.Set("placeholder", "walk")
-		return cfg
-	}}
+	world := keytodoor.World()
+	model, err := lm.NewActor(lm.Config{VocabSize: world.VocabularySize, HiddenSize: 32, IntermediateSize: 64, NumHiddenLayers: 2, NumAttentionHeads: 2, TieWordEmbeddings: true,
+		LogitScale: 0.5, EmbeddingInit: 0.5, InitializerRange: 0.08}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	actor, err := embedded.NewActor(model, embedded.Config{Temperature: 1, MaxGradNorm: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parts{Tasks: world.Tasks, Renderer: world.Renderer, Curriculum: world.Curriculum, Demonstrator: scripted.New(world.Renderer, world.Demonstrator), Learner: actor,
+		Condenser: func(rule string) (condense.Condenser, error) {
+			cfg := condense.DefaultFor(rule, 80)
+			if rule == condense.None {
+				cfg.High = 1 << 20
+			}
+			cfg.Set("summary_request", "walk")
+			cfg.Set("summary_note", "walk ")
+			cfg.Set("placeholder", "walk")
+			return condense.New(cfg)
+		}}
 }
+
+var options = Options{MaxReply: 8, MaxTurns: 24, Seed: 1}
 
 // Cloning learns: a model that has seen 60 steps of countdowns knows what comes next
 // far better than one that has seen one.
 func TestCloningLearns(t *testing.T) {
 	t.Parallel()
 	var losses []float64
-	opts := options(t)
-	opts.Report = func(_, _ int, loss, _ float64, _ int) { losses = append(losses, loss) }
+	opts := options
+	opts.Report = func(_, _ int, loss float64, _ int) { losses = append(losses, loss) }
 	cfg := Config{
-		Model: lm.Config{HiddenSize: 32, IntermediateSize: 64, NumHiddenLayers: 2, NumAttentionHeads: 2, TieWordEmbeddings: true,
-			LogitScale: 0.5, EmbeddingInit: 0.5, InitializerRange: 0.08},
 		Stages: []Stage{{Steps: 60, Rows: 16, LearningRate: 0.005, Drills: []float64{1}}},
 	}
-	if _, err := Run(context.Background(), cfg, opts); err != nil {
+	if err := Run(context.Background(), cfg, parts(t), opts); err != nil {
 		t.Fatal(err)
 	}
 	if first, last := losses[0], losses[len(losses)-1]; last > first/2 {
@@ -43,17 +59,17 @@ func TestCloningLearns(t *testing.T) {
 // Exercises are drawn by their shares, and windows are cut as their rule says.
 func TestSharesAreRespected(t *testing.T) {
 	t.Parallel()
-	source, err := newSource(options(t))
+	source, err := newSource(parts(t), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := func(stage Stage) int {
 		stage.Rows = 64
-		drawn, err := source.rows(context.Background(), stage, 0)
+		drawn, err := source.draw(context.Background(), stage, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(drawn)
+		return len(drawn.Rows)
 	}
 	if n := rows(Stage{Drills: []float64{1}}); n != 64 {
 		t.Errorf("%d rows of 64 drills", n)
@@ -71,7 +87,7 @@ func TestSharesAreRespected(t *testing.T) {
 
 func TestBadStagesAreNamed(t *testing.T) {
 	t.Parallel()
-	good := Config{Model: lm.Config{HiddenSize: 8, IntermediateSize: 8, NumHiddenLayers: 1, NumAttentionHeads: 1},
+	good := Config{
 		Stages: []Stage{{Steps: 1, Rows: 1, LearningRate: 0.1, Drills: []float64{1}}}}
 	if err := good.Validate(2); err != nil {
 		t.Fatal(err)
@@ -85,7 +101,6 @@ func TestBadStagesAreNamed(t *testing.T) {
 		"negative share": func(c *Config) { c.Stages[0].Drills = []float64{-1, 2} },
 		"no share":       func(c *Config) { c.Stages[0].Drills = []float64{0} },
 		"rule":           func(c *Config) { c.Stages[0].Windows = map[string]float64{"lifo": 1} },
-		"model":          func(c *Config) { c.Model.HiddenSize = 0 },
 	} {
 		c := good
 		c.Stages = []Stage{good.Stages[0]}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/infinirl/infinirl/assembly"
-	"github.com/infinirl/infinirl/lm/kernel"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -31,7 +30,7 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if _, err := kernel.Default(); err != nil {
+	if err := assembly.CheckPretrain(cfg); err != nil {
 		return badInput(err)
 	}
 	if err := checkOutput(c.Output); err != nil { // now, not after minutes
@@ -40,16 +39,15 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	progress := std.progress()
 	start := time.Now()
 	const every = 50
-	var losses, accuracies float64
-	report := func(step, steps int, loss, accuracy float64, tokens int) {
+	var losses float64
+	report := func(step, steps int, loss float64, tokens int) {
 		losses += loss / every
-		accuracies += accuracy / every
 		if step%every == 0 {
 			elapsed := time.Since(start).Seconds()
 			left := time.Duration(elapsed / float64(step) * float64(steps-step) * float64(time.Second)).Round(time.Second)
-			progress.Printf("step %d/%d: loss %.4f, accuracy %.4f, %.1f M tokens, %.0f tokens/s, %s left",
-				step, steps, losses, accuracies, float64(tokens)/1e6, float64(tokens)/elapsed, left)
-			losses, accuracies = 0, 0
+			progress.Printf("step %d/%d: loss %.4f, %.1f M tokens, %.0f tokens/s, %s left",
+				step, steps, losses, float64(tokens)/1e6, float64(tokens)/elapsed, left)
+			losses = 0
 		}
 		progress.Status("cloning", step, steps)
 	}

@@ -46,6 +46,9 @@ func (a *Actor) Sampler(options lm.Options) (*lm.Sampler, error) {
 	return lm.NewSampler(a.model, options)
 }
 
+// Model is the policy as it is now.
+func (a *Actor) Model() *lm.Model { return a.model }
+
 // Version counts the updates.
 func (a *Actor) Version() int64 { return a.optimizer.Steps() }
 
