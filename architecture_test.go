@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -12,16 +13,38 @@ import (
 
 const module = "github.com/infinirl/infinirl"
 
-// layers from the bottom up; an arrow between packages may only point down or stay
-// in its layer. A folder stands for everything below it.
-var layers = []struct {
-	name    string
-	folders []string
+// order is that of all packages, from the bottom up: an arrow between packages may
+// only point to one that stands before. A conformance suite stands behind the interface
+// that it is of.
+var order = []struct {
+	layer    string
+	packages []string
 }{
-	{"data", []string{"trajectory", "batch", "advantage", "condense", "chat", "token", "safetensors", "atomicfile"}},
-	{"engines", []string{"lm", "policy", "env", "ppo"}},
-	{"loops", []string{"rollout", "pretrain", "configs", "bases", "train", "ablation"}},
-	{"faces", []string{"cmd"}},
+	{"data", []string{
+		"atomicfile", "safetensors", "token", "token/bpe", "chat", "chat/template", "condense", "condense/condensetest",
+		"trajectory", "chat/recorded", "batch", "advantage", "batch/stream",
+	}},
+	{"engines", []string{
+		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
+		"env/search", "env/keytodoor", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
+	}},
+	{"loops", []string{"rollout", "pretrain", "train/tensorboard", "train", "ablation"}},
+	{"assembly", []string{"bases", "configs", "config", "assembly"}},
+	{"faces", []string{"cmd/infinirl"}},
+}
+
+// implementations may be imported by the packages named and no other: all else knows
+// them by their interfaces.
+var implementations = map[string][]string{
+	"env/search":       {"assembly"},
+	"env/keytodoor":    {"assembly"},
+	"policy/scripted":  {"assembly"},
+	"learner/embedded": {"assembly"},
+	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML
+	"lm/kernel":        {"assembly", "lm"},
+	"token/bpe":        {"assembly"},
+	"chat/template":    {"assembly"},
+	"bases":            {"assembly"},
 }
 
 // allowed are the third-party modules of the data layer: what a package's own
@@ -46,21 +69,50 @@ func TestArrowsPointDown(t *testing.T) {
 		t.Fatalf("go list found %d packages of the module", len(packages))
 	}
 	for _, p := range packages {
-		if p.ImportPath == module || p.Name == "main" && !strings.HasPrefix(p.ImportPath, module+"/cmd/") {
+		folder := strings.TrimPrefix(p.ImportPath, module+"/")
+		if p.ImportPath == module || p.Name == "main" && !strings.HasPrefix(folder, "cmd/") {
 			continue // this test, and programs that compare a package with its peers
 		}
-		mine := layerOf(p.ImportPath)
+		mine, layer := placeOf(folder)
 		if mine < 0 {
-			t.Errorf("%s is in no layer: add its folder to this test and to docs/architecture.md", p.ImportPath)
+			t.Errorf("%s has no place in the order: add it to this test and to docs/architecture.md", folder)
 			continue
 		}
 		for _, imported := range p.Imports {
-			if strings.HasPrefix(imported, module+"/") && layerOf(imported) > mine {
-				t.Errorf("%s (%s) imports %s (%s): arrows point down", p.ImportPath, layers[mine].name, imported, layers[layerOf(imported)].name)
+			other, ours := strings.CutPrefix(imported, module+"/")
+			if !ours {
+				continue
+			}
+			if place, of := placeOf(other); place >= mine {
+				t.Errorf("%s (%s) imports %s (%s), which does not stand before it", folder, layer, other, of)
+			}
+			if by, restricted := implementations[other]; restricted && !slices.Contains(by, folder) {
+				t.Errorf("%s imports the implementation %s: want its interface, and the part handed in by %s", folder, other, strings.Join(by, ", "))
 			}
 		}
-		if layers[mine].name == "data" {
+		if layer == "data" {
 			checkPure(t, p)
+		}
+	}
+}
+
+// TestTheOrderIsThatOfTheDocument holds the table of docs/architecture.md to the order.
+func TestTheOrderIsThatOfTheDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layer := range order {
+		row := "| " + layer.layer + " | "
+		for k, name := range layer.packages {
+			if k > 0 {
+				row += ", "
+			}
+			row += "`" + name + "`"
+		}
+		if !strings.Contains(string(text), row+" |") {
+			t.Errorf("docs/architecture.md lacks the row\n%s | …", row)
 		}
 	}
 }
@@ -83,14 +135,17 @@ func checkPure(t *testing.T, p listed) {
 	}
 }
 
-func layerOf(path string) int {
-	folder := strings.TrimPrefix(path, module+"/")
-	return slices.IndexFunc(layers, func(l struct {
-		name    string
-		folders []string
-	}) bool {
-		return slices.ContainsFunc(l.folders, func(f string) bool { return folder == f || strings.HasPrefix(folder, f+"/") })
-	})
+// placeOf returns the place of a package in the order, −1 if it has none, and its layer.
+func placeOf(folder string) (place int, layer string) {
+	for _, l := range order {
+		for _, name := range l.packages {
+			if name == folder {
+				return place, l.layer
+			}
+			place++
+		}
+	}
+	return -1, ""
 }
 
 func list(t *testing.T) []listed {

@@ -11,12 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/condense"
-	"github.com/infinirl/infinirl/token"
-	"github.com/infinirl/infinirl/token/bpe"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -94,9 +93,9 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	renderer, err := openRenderer(c.Tokenizer)
+	renderer, err := assembly.Renderer(c.Tokenizer)
 	if err != nil {
-		return err
+		return badInput(fmt.Errorf("--tokenizer: %w", err))
 	}
 	files, err := readFiles(ctx, c.Files, std)
 	if err != nil {
@@ -177,22 +176,6 @@ func (c *condenseCommand) validateFiles(files []recordedFile) error {
 		seen[path] = file.path
 	}
 	return nil
-}
-
-// openRenderer returns the ChatML renderer over the tokenizer that a flag names.
-func openRenderer(name string) (chat.Renderer, error) {
-	var tokenizer token.Tokenizer = token.Bytes{}
-	if name != "bytes" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
-		}
-		defer f.Close()
-		if tokenizer, err = bpe.Read(f); err != nil {
-			return nil, badInput(fmt.Errorf("--tokenizer: %s: %w", name, err))
-		}
-	}
-	return chat.NewChatML(tokenizer)
 }
 
 // recordedFile is a file with the runs in it.

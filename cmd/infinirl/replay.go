@@ -14,11 +14,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/chat"
-	"github.com/infinirl/infinirl/lm"
-	"github.com/infinirl/infinirl/token"
-	"github.com/infinirl/infinirl/token/bpe"
+	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -85,9 +84,9 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	var model *lm.Model
+	var model learner.Scorer
 	if c.Model != "" {
-		if model, err = openModel(c.Model); err != nil {
+		if model, err = assembly.Scorer(c.Model, c.Temperature); err != nil {
 			return badInput(fmt.Errorf("--model: %w", err))
 		}
 	}
@@ -123,7 +122,7 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 				}
 			}
 			if model != nil {
-				if differences, err = drifts(ctx, differences, model, rows, c.Temperature); err != nil {
+				if differences, err = drifts(ctx, differences, model, rows); err != nil {
 					return fmt.Errorf("%s: trajectory %s: %w", path, chat.Excerpt(id), err)
 				}
 			}
@@ -164,21 +163,12 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 
 // decoder returns what shows token ids: as text, or as numbers.
 func (c *replayCommand) decoder() (func([]int32) string, error) {
-	var tokenizer token.Tokenizer
-	switch c.Tokenizer {
-	case "":
+	if c.Tokenizer == "" {
 		return func(ids []int32) string { return fmt.Sprint(ids) }, nil
-	case "bytes":
-		tokenizer = token.Bytes{}
-	default:
-		f, err := os.Open(c.Tokenizer)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
-		}
-		defer f.Close()
-		if tokenizer, err = bpe.Read(f); err != nil {
-			return nil, badInput(fmt.Errorf("--tokenizer: %s: %w", c.Tokenizer, err))
-		}
+	}
+	tokenizer, err := assembly.Tokenizer(c.Tokenizer)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
 	}
 	return func(ids []int32) string { return fmt.Sprintf("%q", tokenizer.Decode(ids)) }, nil
 }
@@ -310,37 +300,27 @@ func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logge
 	return t.Replay(rows)
 }
 
-// openModel loads the actor of a checkpoint.
-func openModel(dir string) (*lm.Model, error) {
-	if info, err := os.Stat(filepath.Join(dir, "actor")); err == nil && info.IsDir() {
-		dir = filepath.Join(dir, "actor")
-	}
-	return lm.Load(dir)
-}
-
 // drifts appends the absolute differences between log-probs computed now and those
 // recorded, of all sampled tokens of the rows.
-func drifts(ctx context.Context, differences []float64, model *lm.Model, rows []trajectory.Row, temperature float64) ([]float64, error) {
+func drifts(ctx context.Context, differences []float64, model learner.Scorer, rows []trajectory.Row) ([]float64, error) {
 	for _, row := range rows {
-		if row.LogProbs == nil {
+		if row.LogProbs == nil || !slices.Contains(row.Mask, true) {
 			continue
 		}
-		ids := slices.Concat(row.Prompt, row.Response)
-		var targets []int32
-		for i, sampled := range row.Mask {
-			if sampled {
-				targets = append(targets, int32(len(row.Prompt)+i))
-			}
+		one := &batch.Batch{
+			Rows:      []batch.Row{{TrajectoryID: row.TrajectoryID, PromptLen: len(row.Prompt)}},
+			TokenIDs:  slices.Concat(row.Prompt, row.Response),
+			LossMask:  append(make([]bool, len(row.Prompt)), row.Mask...),
+			CuSeqLens: []int64{0, int64(len(row.Prompt) + len(row.Response))},
 		}
-		if len(targets) == 0 {
-			continue
-		}
-		logProbs := [][]float32{make([]float32, len(targets))}
-		if err := model.LogProbs(ctx, []lm.Sequence{{Tokens: ids, Targets: targets}}, float32(temperature), logProbs, nil); err != nil {
+		logProbs, err := model.LogProbs(ctx, one)
+		if err != nil {
 			return nil, fmt.Errorf("inv_iter %d: %w", row.InvIter, err)
 		}
-		for k, t := range targets {
-			differences = append(differences, math.Abs(float64(logProbs[0][k]-row.LogProbs[int(t)-len(row.Prompt)])))
+		for k, sampled := range row.Mask {
+			if sampled {
+				differences = append(differences, math.Abs(float64(logProbs[len(row.Prompt)+k]-row.LogProbs[k])))
+			}
 		}
 	}
 	return differences, nil

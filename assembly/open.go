@@ -1,0 +1,53 @@
+package assembly
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/learner"
+	"github.com/infinirl/infinirl/learner/embedded"
+	"github.com/infinirl/infinirl/lm"
+	"github.com/infinirl/infinirl/token"
+	"github.com/infinirl/infinirl/token/bpe"
+)
+
+// Tokenizer returns the tokenizer of a name: bytes, or the path of a tokenizer.json.
+func Tokenizer(name string) (token.Tokenizer, error) {
+	if name == "bytes" {
+		return token.Bytes{}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tokenizer, err := bpe.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tokenizer, nil
+}
+
+// Renderer returns the ChatML renderer over a tokenizer, named as Tokenizer names it.
+func Renderer(tokenizer string) (chat.Renderer, error) {
+	t, err := Tokenizer(tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	return chat.NewChatML(t)
+}
+
+// Scorer gives log-probs under the actor of a checkpoint, a directory with an actor or
+// of a model itself.
+func Scorer(dir string, temperature float64) (learner.Scorer, error) {
+	if info, err := os.Stat(filepath.Join(dir, embedded.ActorName)); err == nil && info.IsDir() {
+		dir = filepath.Join(dir, embedded.ActorName)
+	}
+	model, err := lm.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return embedded.NewReference(model, embedded.Config{Temperature: temperature}), nil
+}
