@@ -13,7 +13,7 @@ import (
 	"github.com/infinirl/infinirl/batch"
 )
 
-func randomRow(rng *rand.Rand, n int) Row[float64] {
+func randomRow(rng *rand.Rand, n int) PolicyTokens[float64] {
 	column := func(scale, shift float64) []float64 {
 		out := make([]float64, n)
 		for t := range out {
@@ -21,7 +21,7 @@ func randomRow(rng *rand.Rand, n int) Row[float64] {
 		}
 		return out
 	}
-	row := Row[float64]{LogProbs: column(.5, -1), Advantages: column(1, 0), Weights: column(0, .3), Entropies: column(.1, 1)}
+	row := PolicyTokens[float64]{LogProbs: column(.5, -1), Advantages: column(1, 0), Weights: column(0, .3), Entropies: column(.1, 1)}
 	near := func(spread float64) []float64 {
 		out := make([]float64, n)
 		for t := range out {
@@ -62,7 +62,7 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-func checkGradient(t *testing.T, cfg Config, row Row[float64]) {
+func checkGradient(t *testing.T, cfg Config, row PolicyTokens[float64]) {
 	t.Helper()
 	n := len(row.LogProbs)
 	if cfg.Loss == LossGSPO { // its gradient leaves each token its own advantage: with equal ones it is the derivative
@@ -119,7 +119,7 @@ func TestValueGradient(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			cfg.ValueClip = 0
 		}
-		row := ValueRow[float64]{Values: []float64{rng.NormFloat64()}, OldValues: []float64{rng.NormFloat64()}, Returns: []float64{rng.NormFloat64()}, Weights: []float64{.3}}
+		row := ValueTokens[float64]{Values: []float64{rng.NormFloat64()}, OldValues: []float64{rng.NormFloat64()}, Returns: []float64{rng.NormFloat64()}, Weights: []float64{.3}}
 		gradient, scratch := []float64{0}, []float64{0}
 		if _, err := Value(&cfg, row, gradient); err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestTokenLosses(t *testing.T) {
 		}
 		old := c.logProb - c.logRatio
 		gradient := []float64{9}
-		s, err := Policy(&cfg, Row[float64]{LogProbs: []float64{c.logProb}, OldLogProbs: []float64{old}, Advantages: []float64{c.a}, Weights: []float64{1}, RolloutLogProbs: []float64{old - c.rollout}}, gradient, nil)
+		s, err := Policy(&cfg, PolicyTokens[float64]{LogProbs: []float64{c.logProb}, OldLogProbs: []float64{old}, Advantages: []float64{c.a}, Weights: []float64{1}, RolloutLogProbs: []float64{old - c.rollout}}, gradient, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestGSPOUsesTheRatioOfTheRow(t *testing.T) {
 	t.Parallel()
 	cfg := defaults()
 	cfg.Loss, cfg.ClipHigh = LossGSPO, 10
-	row := Row[float64]{LogProbs: []float64{-1, -1}, OldLogProbs: []float64{-1.5, -1.1}, Advantages: []float64{1, 1}, Weights: []float64{.5, .5}}
+	row := PolicyTokens[float64]{LogProbs: []float64{-1, -1}, OldLogProbs: []float64{-1.5, -1.1}, Advantages: []float64{1, 1}, Weights: []float64{.5, .5}}
 	gradient := make([]float64, 2)
 	s, err := Policy(&cfg, row, gradient, nil)
 	if err != nil {
@@ -254,7 +254,7 @@ func policyBatch(cfg *Config, b *batch.Batch, weights, logProbs, dLogProbs []flo
 		start, end := b.Span(i)
 		mask := b.LossMask[start:end]
 		take := func(column []float32) []float32 { return Trainable(mask, column[start:end]) }
-		row := Row[float32]{LogProbs: take(logProbs), OldLogProbs: take(b.OldLogProbs), Advantages: take(b.Advantages), Weights: take(weights),
+		row := PolicyTokens[float32]{LogProbs: take(logProbs), OldLogProbs: take(b.OldLogProbs), Advantages: take(b.Advantages), Weights: take(weights),
 			RefLogProbs: take(b.RefLogProbs), RolloutLogProbs: take(b.RolloutLogProbs)}
 		gradient := make([]float32, len(row.LogProbs))
 		s, err := Policy(cfg, row, gradient, nil)
@@ -274,7 +274,7 @@ func valueBatch(cfg *Config, b *batch.Batch, weights, values, dValues []float32)
 		start, end := b.Span(i)
 		mask := b.LossMask[start:end]
 		take := func(column []float32) []float32 { return Trainable(mask, column[start:end]) }
-		row := ValueRow[float32]{Values: take(values), OldValues: take(b.Values), Returns: take(b.Returns), Weights: take(weights)}
+		row := ValueTokens[float32]{Values: take(values), OldValues: take(b.Values), Returns: take(b.Returns), Weights: take(weights)}
 		gradient := make([]float32, len(row.Values))
 		s, err := Value(cfg, row, gradient)
 		if err != nil {
@@ -505,13 +505,13 @@ func TestMetrics(t *testing.T) {
 	var total Stats
 	values, returns := []float64{1, 2, 3, 5}, []float64{1, 2, 4, 4}
 	for k := range values { // four rows of one token, merged in order
-		s, err := Value(&cfg, ValueRow[float64]{Values: values[k : k+1], Returns: returns[k : k+1], Weights: []float64{.25}}, make([]float64, 1))
+		s, err := Value(&cfg, ValueTokens[float64]{Values: values[k : k+1], Returns: returns[k : k+1], Weights: []float64{.25}}, make([]float64, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		total.Merge(s)
 		logRatio := math.Log(float64(k + 1))
-		s, err = Policy(&cfg, Row[float64]{LogProbs: []float64{0}, OldLogProbs: []float64{-logRatio}, Advantages: []float64{1}, Weights: []float64{.25}, Entropies: []float64{float64(k)}}, make([]float64, 1), nil)
+		s, err = Policy(&cfg, PolicyTokens[float64]{LogProbs: []float64{0}, OldLogProbs: []float64{-logRatio}, Advantages: []float64{1}, Weights: []float64{.25}, Entropies: []float64{float64(k)}}, make([]float64, 1), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -559,7 +559,7 @@ func TestCombineMetrics(t *testing.T) {
 					}
 					return out
 				}
-				s, err := Value(&cfg, ValueRow[float64]{Values: random(), OldValues: random(), Returns: random(), Weights: random()}, make([]float64, n))
+				s, err := Value(&cfg, ValueTokens[float64]{Values: random(), OldValues: random(), Returns: random(), Weights: random()}, make([]float64, n))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -641,13 +641,13 @@ func TestColumnsMustFit(t *testing.T) {
 	cfg := defaults()
 	cfg.EntropyCoef = .1
 	one := []float64{0}
-	if _, err := Policy(&cfg, Row[float64]{LogProbs: one, OldLogProbs: one, Advantages: one, Weights: one}, make([]float64, 1), nil); err == nil || !strings.Contains(err.Error(), "entropies") {
+	if _, err := Policy(&cfg, PolicyTokens[float64]{LogProbs: one, OldLogProbs: one, Advantages: one, Weights: one}, make([]float64, 1), nil); err == nil || !strings.Contains(err.Error(), "entropies") {
 		t.Errorf("entropy bonus without entropies: error %v", err)
 	}
-	if _, err := Policy(&cfg, Row[float64]{LogProbs: one, OldLogProbs: nil, Advantages: one, Weights: one}, make([]float64, 1), nil); err == nil || !strings.Contains(err.Error(), "old_log_probs") {
+	if _, err := Policy(&cfg, PolicyTokens[float64]{LogProbs: one, OldLogProbs: nil, Advantages: one, Weights: one}, make([]float64, 1), nil); err == nil || !strings.Contains(err.Error(), "old_log_probs") {
 		t.Errorf("no old log-probs: error %v", err)
 	}
-	if _, err := Value(&cfg, ValueRow[float64]{Values: one, Returns: one, Weights: one}, make([]float64, 1)); err == nil || !strings.Contains(err.Error(), "old_values") {
+	if _, err := Value(&cfg, ValueTokens[float64]{Values: one, Returns: one, Weights: one}, make([]float64, 1)); err == nil || !strings.Contains(err.Error(), "old_values") {
 		t.Errorf("value clip without old values: error %v", err)
 	}
 }
@@ -658,7 +658,7 @@ func BenchmarkPolicy(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	wide := randomRow(rng, 8192)
 	cfg := defaults()
-	row := Row[float32]{LogProbs: convert[float32](wide.LogProbs), OldLogProbs: convert[float32](wide.OldLogProbs), Advantages: convert[float32](wide.Advantages), Weights: convert[float32](wide.Weights)}
+	row := PolicyTokens[float32]{LogProbs: convert[float32](wide.LogProbs), OldLogProbs: convert[float32](wide.OldLogProbs), Advantages: convert[float32](wide.Advantages), Weights: convert[float32](wide.Weights)}
 	gradient := make([]float32, 8192)
 	for b.Loop() {
 		if _, err := Policy(&cfg, row, gradient, nil); err != nil {

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Row is what the policy loss needs to know of one row, at its n trainable
+// PolicyTokens is what the policy loss needs to know of one row, at its n trainable
 // tokens only. All columns have length n.
-type Row[T Float] struct {
+type PolicyTokens[T Float] struct {
 	LogProbs    []T // log π of the current weights
 	OldLogProbs []T // log π before the update
 	Advantages  []T
@@ -38,7 +38,7 @@ type Row[T Float] struct {
 //
 // It is safe to call for different rows at once. On a NaN or infinity the
 // error is a *NonFiniteError; the caller knows whose row it was.
-func Policy[T Float](cfg *Config, row Row[T], dLogProbs, dEntropies []T) (Stats, error) {
+func Policy[T Float](cfg *Config, row PolicyTokens[T], dLogProbs, dEntropies []T) (Stats, error) {
 	n := len(row.LogProbs)
 	if err := row.check(cfg, len(dLogProbs)); err != nil {
 		return Stats{}, err
@@ -175,7 +175,7 @@ func clip(x, low, high float64) float64 { return min(max(x, low), high) }
 func isFinite(x float64) bool { return x-x == 0 }
 
 // meanLogRatio is the mean of log π − log π_old over the row.
-func (r *Row[T]) meanLogRatio() float64 {
+func (r *PolicyTokens[T]) meanLogRatio() float64 {
 	if len(r.LogProbs) == 0 {
 		return 0
 	}
@@ -192,7 +192,7 @@ type namedColumn[T Float] struct {
 	needed bool
 }
 
-func (r *Row[T]) columns(cfg *Config) []namedColumn[T] {
+func (r *PolicyTokens[T]) columns(cfg *Config) []namedColumn[T] {
 	return []namedColumn[T]{
 		{"log_probs", r.LogProbs, true},
 		{"old_log_probs", r.OldLogProbs, true},
@@ -205,7 +205,7 @@ func (r *Row[T]) columns(cfg *Config) []namedColumn[T] {
 }
 
 // check returns an error that names a column which is missing or too short.
-func (r *Row[T]) check(cfg *Config, gradients int) error {
+func (r *PolicyTokens[T]) check(cfg *Config, gradients int) error {
 	n := len(r.LogProbs)
 	if gradients != n {
 		return fmt.Errorf("gradient of %d tokens for %d log_probs", gradients, n)
@@ -219,7 +219,7 @@ func (r *Row[T]) check(cfg *Config, gradients int) error {
 }
 
 // findNonFinite names the first input that is not a finite number.
-func (r *Row[T]) findNonFinite() error {
+func (r *PolicyTokens[T]) findNonFinite() error {
 	for _, c := range r.columns(&Config{}) {
 		for t, x := range c.data {
 			if !isFinite(float64(x)) {

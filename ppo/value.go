@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ValueRow is what the value loss needs to know of one row, at its n trainable
+// ValueTokens is what the value loss needs to know of one row, at its n trainable
 // tokens only. All columns have length n.
-type ValueRow[T Float] struct {
+type ValueTokens[T Float] struct {
 	Values    []T // of the current critic
 	OldValues []T // before the update; not needed when value_clip is 0
 	Returns   []T
@@ -21,7 +21,7 @@ type ValueRow[T Float] struct {
 // and writes its gradient with respect to Values. (Schulman et al., PPO2;
 // without the maximum when value_clip is 0.) Safe to call for different rows
 // at once.
-func Value[T Float](cfg *Config, row ValueRow[T], dValues []T) (Stats, error) {
+func Value[T Float](cfg *Config, row ValueTokens[T], dValues []T) (Stats, error) {
 	n := len(row.Values)
 	for _, c := range []namedColumn[T]{
 		{"old_values", row.OldValues, cfg.ValueClip != 0},

@@ -81,7 +81,7 @@ func testVector[T Float](t *testing.T, number int, c vectorCase, tolerance float
 		var total Stats
 		for i := range c.LossMask {
 			start, end := b.Span(i)
-			row := Row[T]{
+			row := PolicyTokens[T]{
 				LogProbs: take(i, c.LogProbs), OldLogProbs: take(i, c.OldLogProbs), Advantages: take(i, c.Advantages),
 				Weights: Trainable(b.LossMask[start:end], weights[start:end]),
 			}
@@ -122,7 +122,7 @@ func testVector[T Float](t *testing.T, number int, c vectorCase, tolerance float
 	var total Stats
 	for i := range c.LossMask {
 		start, end := b.Span(i)
-		row := ValueRow[T]{Values: take(i, c.Values), OldValues: take(i, c.OldValues), Returns: take(i, c.Returns), Weights: Trainable(b.LossMask[start:end], weights[start:end])}
+		row := ValueTokens[T]{Values: take(i, c.Values), OldValues: take(i, c.OldValues), Returns: take(i, c.Returns), Weights: Trainable(b.LossMask[start:end], weights[start:end])}
 		grad := make([]T, len(row.Values))
 		s, err := Value(&cfg, row, grad)
 		if err != nil {

@@ -30,13 +30,13 @@ func scoredThenRewarded(t *testing.T) *batch.Batch {
 		}
 		return "[" + strings.Join(entries, ",") + "]"
 	}
-	for j := range 600 {
+	for j := range 300 {
 		for k := range 2 {
 			n := 200 + rng.IntN(1200)
 			ids := list(n, func(int) string { return fmt.Sprint(rng.IntN(1000)) })
 			mask := list(n, func(t int) string { return fmt.Sprint((t / 30) & 1) })
 			rewards := ""
-			if j/200 == 1 {
+			if j/100 == 1 {
 				rewards = `,"rewards":` + list(n, func(int) string { return fmt.Sprint(rng.IntN(3)) })
 			}
 			fmt.Fprintf(&lines, `{"trajectory_id":"t%d","inv_iter":%d,"prompt_ids":[1,2],"response_ids":%s,"loss_mask":%s,"score":%d,"success":%v,"error":"e%d","next_ids":[%d],"policy_version":%d,"oldest_policy_version":3%s}`+"\n",
@@ -61,7 +61,7 @@ func withoutPlaced(b *batch.Batch) []byte {
 	bare := *b
 	bare.Rewards = nil
 	for i := range b.Rows {
-		if i/400 == 1 {
+		if i/200 == 1 {
 			out = b.AppendJSON(out, i)
 		} else {
 			out = bare.AppendJSON(out, i)
@@ -119,7 +119,7 @@ func TestPartsMakeTheBatch(t *testing.T) {
 				err = w.Finish()
 			}
 			w.Close()
-			if err != nil || parts < 3 {
+			if err != nil || parts < 2 {
 				t.Fatalf("%s to %s: %d parts, %v", from, format, parts, err)
 			}
 			again, err := open(t, out.Bytes(), format).Read(t.Context())
@@ -162,7 +162,7 @@ func TestAdvantages(t *testing.T) {
 				}
 				defer out.Close()
 				done, err := Advantages(t.Context(), in, out, format, cfg)
-				if err != nil || done.Rows != len(b.Rows) || done.Trajectories != 600 || !done.NoValues || done.Left.Trajectories != 0 {
+				if err != nil || done.Rows != len(b.Rows) || done.Trajectories != 300 || !done.NoValues || done.Left.Trajectories != 0 {
 					t.Fatalf("report %+v, %v", done, err)
 				}
 				got, err := os.ReadFile(out.Name())

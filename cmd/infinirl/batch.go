@@ -81,8 +81,9 @@ type batchCheckCommand struct {
 
 func (batchCheckCommand) Help() string {
 	return `Checks the form of each batch, that every trajectory has all of its segments once,
-that its rows agree on group, status and score, that no token id is negative, and
-that no trainable token has a NaN or infinity. Prints a line for each good file; stops at the first bad one.
+that its rows agree on group, status, score, success and error, that no token id is
+negative, and that no trainable token has a NaN or infinity. Prints a line for each
+good file; stops at the first bad one.
 
 Example:
   echo '{"trajectory_id":"t","inv_iter":0,"response_ids":[5],"loss_mask":[1],"score":1}' | infinirl batch check -`

@@ -13,7 +13,8 @@ import infinirl_batch
 
 
 def random_batch(rng, trajectories):
-    batch = {name: [] for name in ("trajectory_id", "group_id", "status", "inv_iter", "prompt_len", "bootstrap_value")}
+    batch = {name: [] for name in ("trajectory_id", "group_id", "status", "error", "success", "inv_iter", "prompt_len", "bootstrap_value", "policy_version", "oldest_policy_version")}
+    batch["next_offsets"], batch["next_ids"] = [0], []
     lengths, masks = [], []
     for j in range(trajectories):
         segments = int(rng.integers(1, 5))
@@ -25,6 +26,12 @@ def random_batch(rng, trajectories):
             batch["inv_iter"].append(inv_iter)
             batch["prompt_len"].append(prompt)
             batch["bootstrap_value"].append(0.5 if inv_iter == 0 else 0.0)
+            batch["error"].append("out of turns" if j % 3 == 0 else "")
+            batch["success"].append(j % 3)
+            batch["policy_version"].append(7)
+            batch["oldest_policy_version"].append(7 - j % 2)
+            batch["next_ids"] += [j, 5] if inv_iter == 0 and j % 3 == 0 else []
+            batch["next_offsets"].append(len(batch["next_ids"]))
             lengths.append(prompt + response)
             masks.append(np.concatenate([np.zeros(prompt, bool), rng.random(response) < 0.5]))
             masks[-1][-1] = True
@@ -76,9 +83,10 @@ def main():
             run("advantage", path("python.safetensors"), "-o", path("out.safetensors"), "--format", layout,
                 "--gamma", "0.98", "--lambda", "0.9", "--critic-lambda", "0.97")
             got = infinirl_batch.read(path("out.safetensors"))
-            for name in ("trajectory_id", "group_id", "status"):
+            for name in ("trajectory_id", "group_id", "status", "error"):
                 assert got[name] == written[name], name
-            for name in ("cu_seqlens", "inv_iter", "prompt_len", "token_ids", "loss_mask", "rewards", "bootstrap_value"):
+            for name in ("cu_seqlens", "inv_iter", "prompt_len", "token_ids", "loss_mask", "rewards", "bootstrap_value",
+                         "success", "policy_version", "oldest_policy_version", "next_offsets", "next_ids"):
                 assert np.array_equal(got[name], written[name]), name
             mask = got["loss_mask"]
             assert np.array_equal(got["values"][mask], written["values"][mask])

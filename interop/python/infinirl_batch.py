@@ -3,8 +3,9 @@
 A batch is a dict of numpy arrays and lists, as docs/formats.md describes it:
 rows R, tokens N.
 
-    trajectory_id, group_id, status   lists of R strings
-    cu_seqlens [R+1], inv_iter [R], prompt_len [R], score [R] (NaN: none), ...
+    trajectory_id, group_id, status, error   lists of R strings
+    cu_seqlens [R+1], inv_iter [R], prompt_len [R], score [R] (NaN: none),
+    success [R] (0, 1; 2: not told), next_offsets [R+1] and next_ids, ...
     token_ids [N], loss_mask [N], values [N], advantages [N], ...
 """
 
@@ -18,6 +19,7 @@ STRINGS = {  # name here: (index tensor, list in the metadata, its dtype)
     "trajectory_id": ("trajectory", "trajectory_ids", np.int32),
     "group_id": ("group", "group_ids", np.int32),
     "status": ("status", "statuses", np.uint8),
+    "error": ("error", "errors", np.int32),
 }
 FLOATS = ("rollout_log_probs", "old_log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns")
 
@@ -66,13 +68,15 @@ def write(path, batch):
             metadata[table] = json.dumps(texts)
         elif name in FLOATS:
             tensors[name] = np.asarray(column, np.float32)
-        elif name in ("token_ids", "inv_iter", "prompt_len"):
+        elif name in ("token_ids", "inv_iter", "prompt_len", "next_ids"):
             tensors[name] = np.asarray(column, np.int32)
-        elif name in ("cu_seqlens", "policy_version"):
+        elif name in ("cu_seqlens", "policy_version", "oldest_policy_version", "next_offsets"):
             tensors[name] = np.asarray(column, np.int64)
         elif name in ("score", "bootstrap_value"):
             tensors[name] = np.asarray(column, np.float64)
-        elif name == "loss_mask":
+        elif name == "success":
+            tensors[name] = np.asarray(column, np.uint8)
+        elif name in ("loss_mask", "rewards_given"):
             tensors[name] = np.asarray(column, bool)
         else:
             raise KeyError(name)
