@@ -58,9 +58,7 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 		return nil, err
 	}
 	opts.Description = text
-	if opts.Progress != nil {
-		opts.Progress.Printf("model: %d parameters", r.parameters)
-	}
+	opts.Model = fmt.Sprintf("%d parameters", r.parameters)
 	return r.Trainer.Run(ctx, opts)
 }
 

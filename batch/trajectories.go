@@ -19,12 +19,12 @@ import (
 // It fails on a trajectory that may not be trained on.
 func FromTrajectories(trajectories []*trajectory.Trajectory) (*Batch, error) {
 	b := &Batch{CuSeqLens: []int64{0}}
-	var segments []trajectory.Row
+	var segments []trajectory.Sample
 	for _, t := range trajectories {
 		if !t.Status.Trainable() {
 			return nil, fmt.Errorf("trajectory %q: status %s: such a trajectory cannot be trained on", chat.Excerpt(t.ID), t.Status)
 		}
-		rows, err := t.Rows()
+		rows, err := t.Samples()
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func FromTrajectories(trajectories []*trajectory.Trajectory) (*Batch, error) {
 		b.appendSegment(&segments[i])
 	}
 	if logProbsKnown(segments) {
-		b.RolloutLogProbs = b.responseColumn(segments, func(s *trajectory.Row) []float32 { return s.LogProbs })
+		b.RolloutLogProbs = b.responseColumn(segments, func(s *trajectory.Sample) []float32 { return s.LogProbs })
 	}
 	given := make([]bool, len(segments))
 	for i := range segments {
@@ -43,7 +43,7 @@ func FromTrajectories(trajectories []*trajectory.Trajectory) (*Batch, error) {
 	if !slices.Contains(given, true) {
 		return b, nil
 	}
-	b.Rewards = b.responseColumn(segments, func(s *trajectory.Row) []float32 { return s.Rewards })
+	b.Rewards = b.responseColumn(segments, func(s *trajectory.Sample) []float32 { return s.Rewards })
 	whole, err := b.Trajectories()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func FromTrajectories(trajectories []*trajectory.Trajectory) (*Batch, error) {
 }
 
 // appendSegment appends one row with its token ids and loss mask.
-func (b *Batch) appendSegment(s *trajectory.Row) {
+func (b *Batch) appendSegment(s *trajectory.Sample) {
 	b.Rows = append(b.Rows, Row{
 		TrajectoryID:        s.TrajectoryID,
 		GroupID:             s.GroupID,
@@ -78,7 +78,7 @@ func (b *Batch) appendSegment(s *trajectory.Row) {
 }
 
 // logProbsKnown tells whether all rows with trainable tokens have log-probs.
-func logProbsKnown(segments []trajectory.Row) bool {
+func logProbsKnown(segments []trajectory.Sample) bool {
 	some := false
 	for i := range segments {
 		s := &segments[i]
@@ -92,7 +92,7 @@ func logProbsKnown(segments []trajectory.Row) bool {
 
 // responseColumn lays a column of the responses out over all tokens: 0 on prompts,
 // and on the rows that do not have it.
-func (b *Batch) responseColumn(segments []trajectory.Row, of func(*trajectory.Row) []float32) []float32 {
+func (b *Batch) responseColumn(segments []trajectory.Sample, of func(*trajectory.Sample) []float32) []float32 {
 	column := make([]float32, len(b.TokenIDs))
 	for i := range segments {
 		start, _ := b.Span(i)

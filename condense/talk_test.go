@@ -191,7 +191,7 @@ func kept(r condense.Record) map[int]bool {
 
 // verify checks what has to hold of every conversation under every rule.
 func (p played) verify(c condense.Config) error {
-	rows, err := p.Rows()
+	rows, err := p.Samples()
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (p played) verify(c condense.Config) error {
 // verifyPrompts checks that the rows hold every reply once, trainable exactly where
 // it was sampled, after the very prompt that the sampler saw, within the budget,
 // and that records read back give the same prompts.
-func (p played) verifyPrompts(c condense.Config, rows []trajectory.Row) error {
+func (p played) verifyPrompts(c condense.Config, rows []trajectory.Sample) error {
 	turn := 0
 	for k, row := range rows {
 		if row.InvIter != len(rows)-1-k {

@@ -25,8 +25,9 @@ type Options struct {
 	Resume bool
 	// Description is the text of the run's configuration, for ConfigName.
 	Description []byte
-	// Progress hears of every step; nil is silence.
+	// Progress hears of every step; nil is silence. Its first line tells of the Model.
 	Progress *Progress
+	Model    string
 }
 
 // run is one training run.
@@ -50,14 +51,15 @@ func (t *Trainer) Run(ctx context.Context, opts Options) (summary *Summary, err 
 	}
 	r := &run{Trainer: t, dir: opts.Dir, description: opts.Description, progress: opts.Progress, started: time.Now()}
 	defer func() { err = errors.Join(err, r.close()) }()
-	if err := r.open(ctx, opts.Resume); err != nil {
+	if err := r.open(ctx, opts); err != nil {
 		return nil, err
 	}
 	return r.train(ctx)
 }
 
 // open prepares the directory, the weights and the metrics.
-func (r *run) open(ctx context.Context, resume bool) (err error) {
+func (r *run) open(ctx context.Context, opts Options) (err error) {
+	resume := opts.Resume
 	if err := r.trainable(); err != nil {
 		return err
 	}
@@ -76,7 +78,11 @@ func (r *run) open(ctx context.Context, resume bool) (err error) {
 			return err
 		}
 	}
-	r.progress.Printf("%s: window %d tokens, %d tasks × %d trajectories a step", r.Tasks.Name(), r.cfg.Window, r.cfg.Rollout.Groups, r.cfg.Rollout.GroupSize)
+	model := opts.Model
+	if model != "" {
+		model += ", "
+	}
+	r.progress.Printf("%s: %swindow %d tokens, %d tasks × %d trajectories a step", r.Tasks.Name(), model, r.cfg.Window, r.cfg.Rollout.Groups, r.cfg.Rollout.GroupSize)
 	if resume {
 		if r.earlier, err = r.loadCheckpoint(ctx); err != nil {
 			return inputError{fmt.Errorf("resume: %w", err)}

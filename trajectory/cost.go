@@ -28,7 +28,7 @@ func (c *Cost) Add(d Cost) {
 // Cost counts the tokens of a closed trajectory. Within a segment a prompt begins
 // with all of the last prompt and its reply; across a cut it shares a prefix.
 func (t *Trajectory) Cost() (Cost, error) {
-	rows, err := t.Rows()
+	rows, err := t.Samples()
 	if err != nil {
 		return Cost{}, err
 	}

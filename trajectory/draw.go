@@ -40,7 +40,7 @@ func (t *Trajectory) Draw(out io.Writer) error {
 func (t *Trajectory) DrawSegments(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	labels := t.labels()
-	rows, err := t.Rows()
+	rows, err := t.Samples()
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,9 @@ func (m Mismatch) String() string {
 // go on: a message is known from the first row that shows it, so that a prompt is
 // checked as far as it repeats what was shown before, and all else of it, such as
 // the placeholders and the order, by the record. It needs records with lengths.
-func Replay(rows []Row) (Replayed, error) {
+func Replay(rows []Sample) (Replayed, error) {
 	rows = slices.Clone(rows)
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(b.InvIter, a.InvIter) })
+	slices.SortFunc(rows, func(a, b Sample) int { return cmp.Compare(b.InvIter, a.InvIter) })
 	var out Replayed
 	var log knownLog
 	for k := range rows {
@@ -101,7 +101,7 @@ func (l *knownLog) grow(r condense.Record) error {
 func (l *knownLog) follow(ids []int32) { l.after = ids }
 
 // compare derives the prompt of a row. Unknown tokens are taken from it.
-func (l *knownLog) compare(r condense.Record, row *Row, out *Replayed) (*Mismatch, error) {
+func (l *knownLog) compare(r condense.Record, row *Sample, out *Replayed) (*Mismatch, error) {
 	replaced := r.Replacements()
 	var first *Mismatch
 	at := 0
@@ -157,15 +157,15 @@ func (l *knownLog) compare(r condense.Record, row *Row, out *Replayed) (*Mismatc
 
 // Replay compares the prompts of rows with those that log and records of the
 // trajectory give. Every token is known.
-func (t *Trajectory) Replay(rows []Row) (Replayed, error) {
+func (t *Trajectory) Replay(rows []Sample) (Replayed, error) {
 	var out Replayed
-	own, err := t.Rows()
+	own, err := t.Samples()
 	if err != nil {
 		return out, err
 	}
 	for i := range rows {
 		row := &rows[i]
-		k := slices.IndexFunc(own, func(o Row) bool { return o.InvIter == row.InvIter })
+		k := slices.IndexFunc(own, func(o Sample) bool { return o.InvIter == row.InvIter })
 		if k < 0 {
 			return out, fmt.Errorf("trajectory %s: the log has no segment of inv_iter %d", t.ID, row.InvIter)
 		}

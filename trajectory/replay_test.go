@@ -17,7 +17,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	for _, name := range cuts {
 		tr, _ := recutDialogue(t, name)
-		rows, err := tr.Rows()
+		rows, err := tr.Samples()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestReplay(t *testing.T) {
 func TestReplayErrors(t *testing.T) {
 	t.Parallel()
 	tr, _ := recutDialogue(t, "tool-fifo")
-	rows, err := tr.Rows()
+	rows, err := tr.Samples()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range all {
-		want, err := all[i].Rows()
+		want, err := all[i].Samples()
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := back[i].Rows()
+		got, err := back[i].Samples()
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: rows differ after reading back, %v", all[i].ID, err)
 		}

@@ -101,9 +101,9 @@ func (t *Trajectory) Prompt(k int) ([]int32, error) {
 	return append(prompt, first.IDs[:first.Start]...), nil
 }
 
-// Row is one segment as a training sample. Slices over the response have the
+// Sample is one segment as a training sample. Slices over the response have the
 // length of Response.
-type Row struct {
+type Sample struct {
 	TrajectoryID string
 	GroupID      string
 	InvIter      int
@@ -129,10 +129,10 @@ type Row struct {
 	Condense                     json.RawMessage
 }
 
-// Rows returns the segments of a closed trajectory in order of time. Each sampled
+// Samples returns the segments of a closed trajectory in order of time. Each sampled
 // token has Mask true in exactly one row, the one in which it was sampled.
-func (t *Trajectory) Rows() ([]Row, error) {
-	rows := make([]Row, 0, len(t.Segments))
+func (t *Trajectory) Samples() ([]Sample, error) {
+	rows := make([]Sample, 0, len(t.Segments))
 	rewarded := slices.ContainsFunc(t.Entries, func(e Entry) bool { return e.Reward != 0 })
 	for k := range t.Segments {
 		prompt, err := t.Prompt(k)
@@ -147,8 +147,8 @@ func (t *Trajectory) Rows() ([]Row, error) {
 }
 
 // response returns the row of a segment but for its prompt.
-func (t *Trajectory) response(s *Segment, rewarded bool) Row {
-	row := Row{TrajectoryID: t.ID, GroupID: t.GroupID, InvIter: s.InvIter, Status: t.Status,
+func (t *Trajectory) response(s *Segment, rewarded bool) Sample {
+	row := Sample{TrajectoryID: t.ID, GroupID: t.GroupID, InvIter: s.InvIter, Status: t.Status,
 		Score: t.Score, HasScore: t.HasScore, Success: t.Success, HasSuccess: t.HasSuccess, Error: t.Error, Condense: s.Record.JSON()}
 	if s.InvIter == 0 {
 		row.Next = t.Next

@@ -104,7 +104,7 @@ func TestPicture(t *testing.T) {
 			c.Low = 12
 		}
 		tr, _ := play(t, c)
-		rows, err := tr.Rows()
+		rows, err := tr.Samples()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestTrainedOnce(t *testing.T) {
 	for _, mode := range []string{condense.Pair, condense.Result} {
 		for high := 15; high < 60; high++ {
 			tr, prompts := play(t, condense.Config{Rule: condense.ToolFIFO, High: high, Low: high / 2, KeepLast: 1, Options: condense.Options{"mode": mode}})
-			rows, err := tr.Rows()
+			rows, err := tr.Samples()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestEndings(t *testing.T) {
 		if status, ok := StatusOf(err); !ok || status != c.want || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("status %q, %v; want %q, %q", status, err, c.want, c.text)
 		}
-		if rows, err := r.Close(c.want).Rows(); len(rows) > 0 || err != nil {
+		if rows, err := r.Close(c.want).Samples(); len(rows) > 0 || err != nil {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
 	}

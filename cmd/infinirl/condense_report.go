@@ -55,7 +55,7 @@ func (c cut) report() (runReport, error) {
 			r.Played++
 		}
 	}
-	rows, err := c.t.Rows()
+	rows, err := c.t.Samples()
 	if err != nil {
 		return r, err
 	}
@@ -210,7 +210,7 @@ func summarise(rule string, cuts []cut) (ruleReport, error) {
 			return r, err
 		}
 		cost.Add(own)
-		rows, err := c.t.Rows()
+		rows, err := c.t.Samples()
 		if err != nil {
 			return r, err
 		}

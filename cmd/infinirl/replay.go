@@ -223,7 +223,7 @@ func runFiles(paths []string) ([]string, error) {
 }
 
 // readRows reads the segments of a file, by trajectory.
-func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row, error) {
+func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sample, error) {
 	r, name, err := openInput(ctx, path, std)
 	if err != nil {
 		return nil, err
@@ -238,9 +238,9 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 		if err != nil {
 			return nil, err
 		}
-		var rows [][]trajectory.Row
+		var rows [][]trajectory.Sample
 		for _, t := range all {
-			of, err := t.Rows()
+			of, err := t.Samples()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -263,14 +263,14 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 	if err != nil {
 		return nil, badContent(name, err)
 	}
-	var rows [][]trajectory.Row
+	var rows [][]trajectory.Sample
 	for _, group := range groups {
-		var of []trajectory.Row
+		var of []trajectory.Sample
 		for _, i := range group.Rows {
 			start, end := b.Span(i)
 			from := b.Rows[i]
 			prompt := start + from.PromptLen
-			row := trajectory.Row{TrajectoryID: from.TrajectoryID, InvIter: from.InvIter, Condense: from.Condense,
+			row := trajectory.Sample{TrajectoryID: from.TrajectoryID, InvIter: from.InvIter, Condense: from.Condense,
 				Prompt: b.TokenIDs[start:prompt], Response: b.TokenIDs[prompt:end], Mask: b.LossMask[prompt:end]}
 			if b.RolloutLogProbs != nil {
 				row.LogProbs = b.RolloutLogProbs[prompt:end]
@@ -284,7 +284,7 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Row
 
 // replay compares the prompts of one trajectory with its log, or if there is none,
 // with what its own rows have shown.
-func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logged bool) (trajectory.Replayed, error) {
+func replay(rows []trajectory.Sample, logs map[string]*trajectory.Trajectory, logged bool) (trajectory.Replayed, error) {
 	for _, row := range rows {
 		if row.Condense == nil {
 			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record", chat.Excerpt(row.TrajectoryID), row.InvIter)
@@ -302,7 +302,7 @@ func replay(rows []trajectory.Row, logs map[string]*trajectory.Trajectory, logge
 
 // drifts appends the absolute differences between log-probs computed now and those
 // recorded, of all sampled tokens of the rows.
-func drifts(ctx context.Context, differences []float64, model learner.Scorer, rows []trajectory.Row) ([]float64, error) {
+func drifts(ctx context.Context, differences []float64, model learner.Scorer, rows []trajectory.Sample) ([]float64, error) {
 	for _, row := range rows {
 		if row.LogProbs == nil || !slices.Contains(row.Mask, true) {
 			continue

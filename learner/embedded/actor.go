@@ -92,7 +92,7 @@ func (a *Actor) Update(ctx context.Context, mini *batch.Batch, cfg learner.Updat
 	rows, _ := sequences(mini)
 	seen := newRowStats(len(rows))
 	loss := func(i int, logProbs, entropies []float32) (dLogProbs, dEntropies []float32) {
-		row := ppo.Row[float32]{
+		row := ppo.PolicyTokens[float32]{
 			LogProbs:    logProbs,
 			OldLogProbs: trainable(mini, i, mini.OldLogProbs),
 			Advantages:  trainable(mini, i, mini.Advantages),

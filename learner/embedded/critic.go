@@ -80,7 +80,7 @@ func (c *Critic) Update(ctx context.Context, mini *batch.Batch, cfg learner.Upda
 	seen := newRowStats(len(rows))
 	loss := func(i int, values []float32) (dValues []float32) {
 		dValues = make([]float32, len(values))
-		seen.stats[i], seen.errors[i] = ppo.Value(&cfg.Loss, ppo.ValueRow[float32]{
+		seen.stats[i], seen.errors[i] = ppo.Value(&cfg.Loss, ppo.ValueTokens[float32]{
 			Values:    values,
 			OldValues: trainable(mini, i, mini.Values),
 			Returns:   trainable(mini, i, mini.Returns),
