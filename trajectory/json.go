@@ -42,6 +42,8 @@ type wireEntry struct {
 	FirstVersion *int64  `json:"first_policy_version,omitempty"`
 	Reward       float64 `json:"reward,omitempty"`
 	Summary      bool    `json:"summary,omitempty"`
+	// Task is stated where the order of the messages does not tell it.
+	Task bool `json:"task,omitempty"`
 }
 
 type wireSegment struct {
@@ -62,8 +64,11 @@ func (t *Trajectory) MarshalJSON() ([]byte, error) {
 	if t.HasSuccess {
 		w.Success = &t.Success
 	}
+	answered := false
 	for i, e := range t.Entries {
 		w.Entries[i] = wireEntry{Message: e.Message, IDs: e.IDs, LogProbs: e.LogProbs, PolicyVersion: e.Versions.Last, Reward: e.Reward, Summary: e.Summary}
+		w.Entries[i].Task = e.Task && answered
+		answered = answered || e.Message.Role == chat.Assistant
 		if e.Versions.First != e.Versions.Last {
 			w.Entries[i].FirstVersion = &e.Versions.First
 		}
@@ -100,7 +105,7 @@ func (t *Trajectory) UnmarshalJSON(data []byte) error {
 	}
 	var log logger
 	for i, from := range w.Entries {
-		e := Entry{Message: from.Message, IDs: from.IDs, LogProbs: from.LogProbs, Versions: Versions{from.PolicyVersion, from.PolicyVersion}, Reward: from.Reward, Summary: from.Summary}
+		e := Entry{Message: from.Message, IDs: from.IDs, LogProbs: from.LogProbs, Versions: Versions{from.PolicyVersion, from.PolicyVersion}, Reward: from.Reward, Summary: from.Summary, Task: from.Task}
 		if from.FirstVersion != nil {
 			e.Versions.First = *from.FirstVersion
 		}

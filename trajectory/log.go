@@ -21,7 +21,7 @@ func (l *logger) append(t *Trajectory, e Entry) {
 	if e.Round >= 0 && e.Round < i { // the first answer makes its message a round
 		t.Entries[e.Round].Round = e.Round
 	}
-	e.Task = e.Message.Role == chat.User && !e.Message.Observation && !l.answered
+	e.Task = e.Task || e.Message.Role == chat.User && !e.Message.Observation && !l.answered
 	l.answered = l.answered || e.Message.Role == chat.Assistant
 	e.Tools = t.tools(i, e)
 	t.Entries = append(t.Entries, e)

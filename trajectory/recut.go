@@ -2,6 +2,8 @@ package trajectory
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
@@ -23,22 +25,31 @@ type Recording struct {
 // RecordedMessage is one message of a recording.
 type RecordedMessage struct {
 	chat.Message
-	// IDs are the token ids that were recorded with the message, all of its delimiters
-	// included; nil: it is rendered.
+	// IDs are the token ids that were recorded with the message; nil: it is rendered.
+	// Where all messages have ids, they hold all delimiters. Where replies alone have
+	// them, they are what was sampled, and the delimiters are rendered.
 	IDs []int32
 	// Start and End bound the recorded ids that the policy sampled; both 0: all ids of
-	// an assistant message, whose generation prefix then belongs to the message before.
+	// an assistant message.
 	Start, End int
 	// LogProbs belong to the sampled ids, nil if they are not known.
 	LogProbs []float32
 	// NotSampled marks an assistant message that the policy did not write: it is shown
 	// and never trained.
 	NotSampled bool
+	// Task marks a user message that states the task although assistant messages, of a
+	// demonstration, come before it.
+	Task bool
 }
 
 // reply tells whether the message is one that the policy sampled.
 func (m *RecordedMessage) reply() bool {
 	return m.Role == chat.Assistant && !m.NotSampled && (m.IDs == nil || len(m.IDs) > 0)
+}
+
+// verbatim tells whether all messages were recorded with ids.
+func (o *Recording) verbatim() bool {
+	return !slices.ContainsFunc(o.Messages, func(m RecordedMessage) bool { return m.IDs == nil })
 }
 
 // Recut plays a recording again under a condenser: before each reply the window must
@@ -47,11 +58,11 @@ func (m *RecordedMessage) reply() bool {
 // A trajectory that the condenser ends early comes back with the status of StatusOf,
 // and reason tells why; err is any other failure.
 func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t *Trajectory, reason, err error) {
-	r := NewRecorder(o.ID, o.Group, renderer, condenser)
+	r, verbatim := NewRecorder(o.ID, o.Group, renderer, condenser), o.verbatim()
 	for at := 0; at < len(o.Messages); {
 		next := at + 1
 		if o.Messages[at].reply() {
-			err = r.retell(&o.Messages[at], &o)
+			err = r.retell(&o.Messages[at], &o, verbatim)
 		} else {
 			for next < len(o.Messages) && !o.Messages[next].reply() {
 				next++
@@ -96,12 +107,14 @@ func (r *Recorder) tell(recorded []RecordedMessage, tools []chat.Tool) error {
 			}
 		}
 	}
-	r.observe(messages, pieces)
+	for i, m := range messages {
+		r.append(Entry{Message: m, IDs: pieces[i], Task: recorded[i].Task})
+	}
 	return nil
 }
 
 // retell appends one recorded reply.
-func (r *Recorder) retell(m *RecordedMessage, o *Recording) error {
+func (r *Recorder) retell(m *RecordedMessage, o *Recording, verbatim bool) error {
 	prefix, sampled, suffix := r.renderer.GenerationPrefix(), m.IDs, []int32(nil)
 	switch {
 	case m.IDs == nil:
@@ -112,8 +125,13 @@ func (r *Recorder) retell(m *RecordedMessage, o *Recording) error {
 		suffix = r.renderer.GenerationSuffix(sampled)
 	case m.End > m.Start:
 		prefix, sampled, suffix = m.IDs[:m.Start], m.IDs[m.Start:m.End], m.IDs[m.End:]
+	case verbatim:
+		prefix = nil // it belongs to the message before
 	default:
-		prefix = nil
+		suffix = r.renderer.GenerationSuffix(sampled)
+		if said := r.renderer.Parse(sampled); !strings.Contains(said.Reasoning+said.Content, strings.TrimSpace(m.Content)) {
+			return fmt.Errorf("the recorded token ids spell %q, the message says %q: they are those of another tokenizer", chat.Excerpt(said.Content), chat.Excerpt(m.Content))
+		}
 	}
 	for {
 		r.prefix = prefix

@@ -25,7 +25,8 @@ type Entry struct {
 	Versions   Versions  // of the policy that sampled
 	Reward     float64   // that the message earned at once
 	Summary    bool      // written by or for a condenser that asks for summaries
-	// Task marks the user messages before the first assistant message.
+	// Task marks the user messages before the first assistant message, and any other that
+	// states the task.
 	Task bool
 	// Round is the index of the call message of the entry's tool round, -1 if none.
 	Round int

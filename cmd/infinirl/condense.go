@@ -280,7 +280,7 @@ func newRecording(run recorded.Run) trajectory.Recording {
 	recording := trajectory.Recording{ID: run.ID, Group: run.Group, Tools: run.Tools}
 	for _, m := range run.Messages {
 		recording.Messages = append(recording.Messages, trajectory.RecordedMessage{
-			Message: m.Message, IDs: m.IDs, LogProbs: m.LogProbs, NotSampled: m.NotSampled,
+			Message: m.Message, IDs: m.IDs, LogProbs: m.LogProbs, NotSampled: m.NotSampled, Task: m.Task,
 		})
 	}
 	return recording

@@ -1,0 +1,137 @@
+package trajectory
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/condense"
+)
+
+func user(text string) RecordedMessage {
+	return RecordedMessage{Message: chat.Message{Role: chat.User, Content: text}}
+}
+
+func assistant(text string) RecordedMessage {
+	return RecordedMessage{Message: chat.Message{Role: chat.Assistant, Content: text}}
+}
+
+// What the policy did not sample is shown and never trained, and a task that comes after
+// a demonstration stays in every window.
+func TestDemonstrationsAreShownAndNotTrained(t *testing.T) {
+	t.Parallel()
+	w := codec(t)
+	shown := assistant("a1")
+	shown.NotSampled = true
+	task := user("user_q")
+	task.Task = true
+	o := Recording{ID: "t", Messages: []RecordedMessage{user("sys"), shown, user("t1"), task}}
+	for i := 2; i <= 12; i++ {
+		o.Messages = append(o.Messages, assistant("a2"), user("t2"))
+	}
+	o.Messages = append(o.Messages, assistant("a12"))
+	c := condense.DefaultFor(condense.Sliding, 29)
+	c.KeepLast = 0
+	condenser, err := condense.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, reason, err := Recut(o, w, condenser)
+	if err != nil || reason != nil || len(tr.Segments) < 2 {
+		t.Fatalf("%d segments, %v, %v", len(tr.Segments), reason, err)
+	}
+	if e := tr.Entries[1]; e.Sampled() {
+		t.Errorf("the demonstration is taken for sampled: %+v", e)
+	}
+	for k := range tr.Segments {
+		prompt, err := tr.Prompt(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := tr.IDs(3)
+		found := false
+		for at := range prompt {
+			found = found || len(prompt)-at >= len(ids) && slices.Equal(prompt[at:at+len(ids)], ids)
+		}
+		if !found {
+			t.Errorf("segment %d does not show the task", k)
+		}
+	}
+	// The log keeps all of it.
+	text, err := json.Marshal(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Trajectory
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(*tr, again) {
+		t.Errorf("written and read again it is\n%+v\nwant\n%+v", again, *tr)
+	}
+}
+
+// Recorded ids are taken as they are: where the sampled range is known, the prefix that
+// was recorded opens the reply.
+func TestRecordedRangesAreKept(t *testing.T) {
+	t.Parallel()
+	condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := user("user_q")
+	first.IDs = []int32{1, 2, 3}
+	reply := assistant("a1")
+	reply.IDs, reply.Start, reply.End, reply.LogProbs = []int32{7, 8, 9, 10}, 1, 3, []float32{-1, -2}
+	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{first, reply}}, codec(t), condenser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := tr.Samples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Sample{TrajectoryID: "t", Status: Finished, Prompt: []int32{1, 2, 3, 7}, Response: []int32{8, 9}, Mask: []bool{true, true},
+		LogProbs: []float32{-1, -2}, Condense: samples[0].Condense}
+	if len(samples) != 1 || !reflect.DeepEqual(samples[0], want) {
+		t.Errorf("samples %+v, want %+v", samples, want)
+	}
+}
+
+// Ids of replies alone are what was sampled; those of another tokenizer are an error.
+func TestRecordedRepliesAmongRenderedMessages(t *testing.T) {
+	t.Parallel()
+	condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := codec(t)
+	sampled, err := chat.Reply(w, chat.Message{Role: chat.Assistant, Content: "a1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := assistant("a1")
+	reply.IDs = sampled
+	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{user("user_q"), reply}}, w, condenser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := tr.Samples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := w.Start([]chat.Message{{Role: chat.User, Content: "user_q"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := append(prompt, w.GenerationPrefix()...); !slices.Equal(samples[0].Prompt, want) || !slices.Equal(samples[0].Response, sampled) {
+		t.Errorf("prompt %v and response %v, want %v and %v", samples[0].Prompt, samples[0].Response, want, sampled)
+	}
+	reply.IDs = []int32{sampled[0] + 1}
+	if _, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{user("user_q"), reply}}, w, condenser); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
+		t.Errorf("error %v", err)
+	}
+}
