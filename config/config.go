@@ -39,7 +39,10 @@ type Pretrain struct {
 // Validate names the first key that cannot work, given the drill levels of a world.
 func (p Pretrain) Validate(levels int) error {
 	model := p.Model
-	model.VocabSize = 1 // the world's
+	if model.VocabSize != 0 {
+		return fmt.Errorf("pretrain.model.vocab_size: %d: want none: the world's words decide", model.VocabSize)
+	}
+	model.VocabSize = 1
 	if err := model.Validate(); err != nil {
 		return fmt.Errorf("pretrain.model: %w", err)
 	}

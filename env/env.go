@@ -1,4 +1,4 @@
-// Package env defines what an agent acts in: one episode of one task.
+// Package env defines what an agent acts in: trajectories of tasks.
 package env
 
 import (
@@ -31,9 +31,9 @@ type Observation struct {
 	Success bool
 }
 
-// Environment is one episode, begun by Reset and ended by a step that is Done or by
+// Environment plays one trajectory, begun by Reset and ended by a step that is Done or by
 // Close. It is used by one goroutine at a time. What the policy did wrong is answered by
-// an observation; an error is the environment's own failure, and ends the episode as
+// an observation; an error is the environment's own failure, and ends the trajectory as
 // failed.
 type Environment interface {
 	Reset(ctx context.Context, task Task) (Observation, error)
@@ -59,7 +59,7 @@ type Tasks interface {
 	Len(split Split) int
 	// Task returns task i of a split, 0 ≤ i < Len(split), the same every time.
 	Task(split Split, i int) Task
-	// New returns a fresh episode. What is left to chance in it follows from seed, so
-	// that two episodes of one task can differ and a run can be repeated.
+	// New returns a fresh environment. What is left to chance in it follows from seed, so
+	// that two trajectories of one task can differ and a run can be repeated.
 	New(seed uint64) Environment
 }

@@ -13,7 +13,7 @@ type session struct {
 
 // cachePool lends caches to sequences. A prompt takes the cache of its session,
 // else one without a session that shares the longest prefix, such as the system
-// prompt of an episode that has ended. The least recently used idle caches are
+// prompt of a trajectory that has ended. The least recently used idle caches are
 // dropped when all together exceed the limit.
 type cachePool struct {
 	config    *Config

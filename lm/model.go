@@ -14,7 +14,7 @@
 // forward and backward pass of a row alone. Every element of a matrix product
 // is one chain of multiply-adds in fixed order and the gradients of rows are
 // added in the order of the rows, so all results are the same bits for any
-// number of threads and any split of a batch into consecutive micro-batches.
+// number of threads and any split of a batch into consecutive parts.
 package lm
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/infinirl/infinirl/condense"
 )
 
-// Recorder writes a trajectory while the episode runs. One turn is
+// Recorder writes a trajectory while it is played. One turn is
 //
 //	Start(messages, tools)  the opening, once; Observe(messages...) what comes later
 //	Prompt(n)               the ids to sample from; condenses if n more would not fit

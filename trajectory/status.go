@@ -1,4 +1,4 @@
-// Package trajectory holds one episode: an append-only message log and the
+// Package trajectory holds what was played: an append-only message log and the
 // segments that a condenser cut it into.
 package trajectory
 

@@ -49,7 +49,7 @@ type Segment struct {
 	Untrained bool
 }
 
-// Trajectory is one episode as it was played: the message log and its segments.
+// Trajectory is one task as it was played: the message log and its segments.
 type Trajectory struct {
 	ID      string
 	GroupID string

@@ -51,7 +51,7 @@ func (s *Sheet) write(m chat.Message, learnt int) {
 	}
 }
 
-// Play appends a whole episode, nothing dropped, of which the actor's messages are
+// Play appends a whole trajectory, nothing dropped, of which the actor's messages are
 // to be learnt. It panics when the environment or the actor fails: a suite's own
 // cannot.
 func (s *Sheet) Play(e env.Environment, task env.Task, actor Actor) {

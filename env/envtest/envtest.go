@@ -180,7 +180,7 @@ func actions(tasks env.Tasks) error {
 	return nil
 }
 
-// play repeats one action until the episode ends, or long enough.
+// play repeats one action until the trajectory ends, or long enough.
 func play(e env.Environment, task env.Task, action chat.Message) (done bool, err error) {
 	const steps = 64
 	o, err := e.Reset(context.Background(), task)
@@ -198,7 +198,7 @@ func play(e env.Environment, task env.Task, action chat.Message) (done bool, err
 			return false, fmt.Errorf("step %d: tools: they are told at the reset only", step)
 		}
 		if len(o.Messages) == 0 && !o.Done {
-			return false, fmt.Errorf("step %d: nothing is shown, and the episode goes on", step)
+			return false, fmt.Errorf("step %d: nothing is shown, and the trajectory goes on", step)
 		}
 		if err := answers(action, o); err != nil {
 			return false, fmt.Errorf("step %d: %w", step, err)
@@ -220,7 +220,7 @@ func answers(action chat.Message, o env.Observation) error {
 	return nil
 }
 
-// concurrency plays several episodes at once: with the race detector it finds state
+// concurrency plays several trajectories at once: with the race detector it finds state
 // that they share.
 func concurrency(tasks env.Tasks) error {
 	var all sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 )
 
 // The exercises from which a base model learns to count down and to take keys that
-// hang there, before it is shown whole episodes. None of them shows which key the
+// hang there, before it is shown whole trajectories. None of them shows which key the
 // sign means: it is always taken at random.
 const (
 	countdowns     = iota // a corridor of full length with little to see

@@ -20,9 +20,9 @@ const (
 	keys               = 4
 	minRooms, maxRooms = 6, 9
 
-	// maxErrors is the error observation that ends the episode.
+	// maxErrors is the error observation that ends the trajectory.
 	maxErrors = 3
-	// spareCalls is how many calls an episode may make beyond one a room. An
+	// spareCalls is how many calls a trajectory may make beyond one a room. An
 	// undisturbed one makes three more: look, take and open.
 	spareCalls = 8
 )
@@ -73,7 +73,7 @@ func (w *world) viewText(room int, s scale) string {
 	return filler.Text(rng, s.minView+rng.IntN(s.maxView-s.minView+1))
 }
 
-// environment is one episode.
+// environment plays one trajectory.
 type environment struct {
 	scale  scale
 	world  *world // nil before the first reset
@@ -84,7 +84,7 @@ type environment struct {
 	done   bool
 }
 
-// Reset starts the episode of a task.
+// Reset starts the trajectory of a task.
 func (e *environment) Reset(ctx context.Context, task env.Task) (env.Observation, error) {
 	if err := ctx.Err(); err != nil {
 		return env.Observation{}, fmt.Errorf("keytodoor: reset to task %s: %w", task.ID, err)
@@ -107,7 +107,7 @@ func (e *environment) Step(ctx context.Context, action chat.Message) (env.Observ
 		return env.Observation{}, fmt.Errorf("keytodoor: step: %w", err)
 	}
 	if e.world == nil || e.done {
-		return env.Observation{}, errors.New("keytodoor: step: no episode is running: reset first")
+		return env.Observation{}, errors.New("keytodoor: step: no trajectory is running: reset first")
 	}
 	e.calls++
 	var o env.Observation
@@ -124,7 +124,7 @@ func (e *environment) Step(ctx context.Context, action chat.Message) (env.Observ
 	return o, nil
 }
 
-// Close ends the episode. Nothing is held that had to be freed.
+// Close ends the trajectory. Nothing is held that had to be freed.
 func (e *environment) Close() error {
 	e.done = true
 	return nil

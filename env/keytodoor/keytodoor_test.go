@@ -91,7 +91,7 @@ func TestEpisodeReads(t *testing.T) {
 		}
 		text = append(text, world.Renderer.Spell(ids))
 	}
-	golden(t, "testdata/episode.txt", strings.Join(text, "\n")+"\n")
+	golden(t, "testdata/trajectory.txt", strings.Join(text, "\n")+"\n")
 }
 
 // golden compares text with a file, or rewrites it under -update.
@@ -111,7 +111,7 @@ func golden(t *testing.T, path, text string) {
 	}
 }
 
-// A call out of turn is an error observation; three end the episode.
+// A call out of turn is an error observation; three end the trajectory.
 func TestCallsOutOfTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, full)
@@ -190,7 +190,7 @@ func TestTheRewardDependsOnTheKeyAlone(t *testing.T) {
 		var o env.Observation
 		for _, action := range append(actions, openCall()) {
 			if o.Done {
-				t.Fatalf("key %s: the episode ends before the door", key)
+				t.Fatalf("key %s: the trajectory ends before the door", key)
 			}
 			var err error
 			if o, err = e.Step(context.Background(), action); err != nil {

@@ -6,7 +6,7 @@
 //	look        shows the sign and the keys
 //	take(key)   takes one of the keys, once
 //	walk(step)  goes through one room; the rooms are numbered down to 1
-//	open        ends the episode, reward 1 if the key is the one on the sign
+//	open        ends the trajectory, reward 1 if the key is the one on the sign
 //
 // What to call next follows from the task, the last call and its result alone.
 package keytodoor

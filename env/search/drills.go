@@ -13,7 +13,7 @@ import (
 )
 
 // The exercises from which a base model learns to copy what follows a key, and to
-// count down, before it is shown whole episodes. None of them shows which bearer
+// count down, before it is shown whole trajectories. None of them shows which bearer
 // the task means: wherever one is chosen, it is chosen at random.
 const (
 	lookups     = iota // a page with little filler, then queries

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxErrors is the error observation that ends the episode.
+	// maxErrors is the error observation that ends the trajectory.
 	maxErrors = 3
-	// spareCalls is how many calls an episode may make beyond one a hop. An
+	// spareCalls is how many calls a trajectory may make beyond one a hop. An
 	// undisturbed one makes two more, the search and the choice of the bearer, and
 	// opens every page a second time if its window is summarised at each.
 	spareCalls = 12
@@ -30,7 +30,7 @@ var (
 	short = scale{minHops: 1, maxHops: 3, minPage: 20, maxPage: 32} // for drills
 )
 
-// environment is one episode.
+// environment plays one trajectory.
 type environment struct {
 	scale  scale
 	world  *world // nil before the first reset
@@ -39,7 +39,7 @@ type environment struct {
 	done   bool
 }
 
-// Reset starts the episode of a task.
+// Reset starts the trajectory of a task.
 func (e *environment) Reset(ctx context.Context, task env.Task) (env.Observation, error) {
 	if err := ctx.Err(); err != nil {
 		return env.Observation{}, fmt.Errorf("search: reset to task %s: %w", task.ID, err)
@@ -61,7 +61,7 @@ func (e *environment) Step(ctx context.Context, action chat.Message) (env.Observ
 		return env.Observation{}, fmt.Errorf("search: step: %w", err)
 	}
 	if e.world == nil || e.done {
-		return env.Observation{}, errors.New("search: step: no episode is running: reset first")
+		return env.Observation{}, errors.New("search: step: no trajectory is running: reset first")
 	}
 	e.calls++
 	var o env.Observation
@@ -78,7 +78,7 @@ func (e *environment) Step(ctx context.Context, action chat.Message) (env.Observ
 	return o, nil
 }
 
-// Close ends the episode. Nothing is held that had to be freed.
+// Close ends the trajectory. Nothing is held that had to be freed.
 func (e *environment) Close() error {
 	e.done = true
 	return nil

@@ -172,7 +172,7 @@ func TestEpisodeReads(t *testing.T) {
 		}
 		text = append(text, world.Renderer.Spell(ids))
 	}
-	golden(t, "testdata/episode.txt", strings.Join(text, "\n")+"\n")
+	golden(t, "testdata/trajectory.txt", strings.Join(text, "\n")+"\n")
 }
 
 // golden compares text with a file, or rewrites it under -update.

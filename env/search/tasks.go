@@ -4,7 +4,7 @@
 //
 //	search(name)              lists the bearers of a name, told apart by occupation
 //	open(step, key, entity)   shows the page of an entity
-//	answer(step, key, entity) ends the episode, reward 1 if the entity is right
+//	answer(step, key, entity) ends the trajectory, reward 1 if the entity is right
 //
 // The task names a person by a name that three bear and by an occupation, and
 // four to eight relations to follow from there. The bearer is chosen at the start,

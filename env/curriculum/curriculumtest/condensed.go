@@ -13,7 +13,7 @@ import (
 
 // PlayCondensed plays a task with an actor that sees the messages that the token
 // ids of a condensed prompt spell, replies of at most reply tokens reserved, and
-// returns the closed trajectory with the episode's success.
+// returns the closed trajectory and whether it succeeded.
 func PlayCondensed(world curriculum.World, task env.Task, actor curriculum.Actor, config condense.Config, reply int) (*trajectory.Trajectory, bool, error) {
 	ctx := context.Background()
 	condenser, err := condense.New(config)

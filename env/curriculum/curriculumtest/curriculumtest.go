@@ -16,8 +16,8 @@ import (
 	"github.com/infinirl/infinirl/env/envtest"
 )
 
-// Episode is a played episode.
-type Episode struct {
+// Played is a played trajectory.
+type Played struct {
 	Log     []chat.Message
 	Calls   int
 	Return  float64
@@ -25,15 +25,15 @@ type Episode struct {
 }
 
 // Play plays a task with an actor that sees only what window leaves of the log.
-func Play(world curriculum.World, task env.Task, actor curriculum.Actor, window func([]chat.Message) []chat.Message) (Episode, error) {
+func Play(world curriculum.World, task env.Task, actor curriculum.Actor, window func([]chat.Message) []chat.Message) (Played, error) {
 	ctx := context.Background()
 	e := world.Tasks.New(0)
 	defer e.Close()
 	o, err := e.Reset(ctx, task)
 	if err != nil {
-		return Episode{}, err
+		return Played{}, err
 	}
-	played := Episode{Log: slices.Clone(o.Messages)}
+	played := Played{Log: slices.Clone(o.Messages)}
 	for !o.Done {
 		action, err := actor.Act(window(played.Log))
 		if err != nil {
@@ -84,7 +84,7 @@ func Tokens(t *testing.T, renderer chat.Renderer, messages ...chat.Message) int 
 
 // Run checks a world: that every message of it encodes and every call decodes to
 // itself, that what is no call is answered, that the expert succeeds from the last round
-// alone, that the demonstrator completes its episodes, and that drills are well formed.
+// alone, that the demonstrator completes its trajectories, and that drills are well formed.
 func Run(t *testing.T, world curriculum.World) {
 	t.Run("tasks", func(t *testing.T) { t.Parallel(); envtest.Run(t, world.Tasks) })
 	t.Run("opening", func(t *testing.T) { t.Parallel(); opening(t, world) })
@@ -112,7 +112,7 @@ func opening(t *testing.T, world curriculum.World) {
 	}
 }
 
-// cancellation checks that an episode goes on after a call that was cancelled.
+// cancellation checks that a trajectory goes on after a call that was cancelled.
 func cancellation(t *testing.T, world curriculum.World) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -179,7 +179,7 @@ func malformed(t *testing.T, world curriculum.World) {
 			Tokens(t, world.Renderer, o.Messages...)
 		}
 		if steps < 2 {
-			t.Errorf("%s: the episode ends at the first error", name)
+			t.Errorf("%s: the trajectory ends at the first error", name)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func roundTrip(t *testing.T, world curriculum.World, log []chat.Message) {
 func demonstrator(t *testing.T, world curriculum.World) {
 	for i := range uint64(100) {
 		task := world.Tasks.Task(env.Clone, int(i))
-		var played [2]Episode
+		var played [2]Played
 		for k := range played {
 			var err error
 			if played[k], err = Play(world, task, world.Demonstrator(i), LastRound); err != nil {
@@ -251,7 +251,7 @@ func demonstrator(t *testing.T, world curriculum.World) {
 }
 
 // randomCalls makes calls of random words, of what was shown or of the whole
-// vocabulary: an episode must end, and never fail.
+// vocabulary: a trajectory must end, and never fail.
 func randomCalls(t *testing.T, world curriculum.World) {
 	renderer := world.Renderer
 	parsed := 0
