@@ -131,7 +131,7 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	if w.Function != nil {
 		body = *w.Function
 	}
-	*t = Tool{Name: body.Name, Description: body.Description, Parameters: body.Parameters}
+	*t = Tool(body)
 	return nil
 }
 

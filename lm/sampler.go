@@ -155,10 +155,10 @@ func (s *Sampler) check(r policy.Request) error {
 		return fmt.Errorf("MaxTokens is %d, want at least 1", r.MaxTokens)
 	}
 	if !(r.Temperature >= 0) || math.IsInf(r.Temperature, 1) {
-		return fmt.Errorf("Temperature is %g, want a finite number from 0", r.Temperature)
+		return fmt.Errorf("the field Temperature is %g, want a finite number from 0", r.Temperature)
 	}
 	if r.Temperature > 0 && !(float32(r.Temperature) > 0) {
-		return fmt.Errorf("Temperature %g is too small", r.Temperature)
+		return fmt.Errorf("the field Temperature %g is too small", r.Temperature)
 	}
 	for i, stop := range r.Stop {
 		if len(stop) == 0 {
