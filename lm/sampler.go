@@ -152,7 +152,7 @@ func (s *Sampler) check(r policy.Request) error {
 		return fmt.Errorf("prompt: %d tokens leave no room below max_position_embeddings %d", len(r.Prompt), n)
 	}
 	if r.MaxTokens < 1 {
-		return fmt.Errorf("MaxTokens is %d, want at least 1", r.MaxTokens)
+		return fmt.Errorf("the field MaxTokens is %d, want at least 1", r.MaxTokens)
 	}
 	if !(r.Temperature >= 0) || math.IsInf(r.Temperature, 1) {
 		return fmt.Errorf("the field Temperature is %g, want a finite number from 0", r.Temperature)
@@ -162,7 +162,7 @@ func (s *Sampler) check(r policy.Request) error {
 	}
 	for i, stop := range r.Stop {
 		if len(stop) == 0 {
-			return fmt.Errorf("Stop[%d] is empty", i)
+			return fmt.Errorf("the field Stop[%d] is empty", i)
 		}
 	}
 	return nil
