@@ -100,10 +100,14 @@ func (l latest) stays(w condense.Window) []bool {
 	if speaker.Calls > results[speaker.Round] { // a call that waits for results
 		keep[speaker.Round] = true
 	}
+	from := w.Messages // what was said since the newest rounds is as new as they are
+	if n := len(rounds); l.KeepLast > 0 && l.KeepLast <= n {
+		from = rounds[n-l.KeepLast]
+	}
 	stays := make([]bool, len(w.Items))
 	for i, item := range w.Items {
 		due := i == len(w.Items)-1 && item.Role == chat.User // what a reply is due to
-		stays[i] = item.Role == chat.System || item.Task || item.Round >= 0 && keep[item.Round] || due
+		stays[i] = item.Role == chat.System || item.Task || due || item.Index >= from || item.Round >= 0 && keep[item.Round]
 	}
 	return stays
 }
