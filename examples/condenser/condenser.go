@@ -106,7 +106,7 @@ func (l latest) stays(w condense.Window) []bool {
 	}
 	stays := make([]bool, len(w.Items))
 	for i, item := range w.Items {
-		due := i == len(w.Items)-1 && item.Role == chat.User // what a reply is due to
+		due := i == len(w.Items)-1 && item.Role == chat.User && item.Round < 0 // what a reply is due to
 		stays[i] = item.Role == chat.System || item.Task || due || item.Index >= from || item.Round >= 0 && keep[item.Round]
 	}
 	return stays

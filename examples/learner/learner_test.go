@@ -9,11 +9,15 @@ import (
 	"testing"
 
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/env/keytodoor"
 	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/learner/learnertest"
 	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/policy/policytest"
 	"github.com/infinirl/infinirl/ppo"
+	"github.com/infinirl/infinirl/train"
 )
 
 const size = 17
@@ -175,5 +179,51 @@ func TestErrorsLeaveTheWeights(t *testing.T) {
 		if b.logits[j] != before[j] {
 			t.Fatal("an update or a load that failed has changed the weights")
 		}
+	}
+}
+
+// The loop takes it as it takes any other, updates it, and goes on from its checkpoints.
+// (A policy that looks at one token earns nothing here.)
+func TestTraining(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Shipped("keytodoor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"advantage.estimator=reinforce++", "rollout.groups=4", "rollout.max_turns=4", "train.steps=2", "train.actor_lr=1", "eval.tasks=4"} {
+		if err := cfg.Set(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	condenser, err := condense.New(cfg.Condenser(cfg.Condense.Rule))
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := keytodoor.World()
+	open := func() (*Bigram, *train.Trainer) {
+		b := NewBigram(world.VocabularySize, cfg.Rollout.Temperature)
+		trainer, err := train.New(train.Parts{Tasks: world.Tasks, Renderer: world.Renderer, Condenser: condenser, Learner: b, Sampler: b.Sampler()}, cfg.Loop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, trainer
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	b, trainer := open()
+	summary, err := trainer.Run(context.Background(), train.Options{Dir: dir, Description: []byte("{}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	updates := int64(2 * cfg.Train.Epochs * cfg.Train.Minibatches)
+	if summary.Steps != 2 || b.Version() != updates {
+		t.Errorf("%d steps and %d updates, want 2 and %d", summary.Steps, b.Version(), updates)
+	}
+	cfg.Train.Steps = 3
+	again, trainer := open()
+	if _, err := trainer.Run(context.Background(), train.Options{Dir: dir, Resume: true}); err != nil {
+		t.Fatal(err)
+	}
+	if want := updates / 2 * 3; again.Version() != want {
+		t.Errorf("%d updates after resuming for one more step, want %d", again.Version(), want)
 	}
 }
