@@ -135,7 +135,7 @@ func (b *Bigram) Update(ctx context.Context, mini *batch.Batch, cfg learner.Upda
 			start, end := mini.Span(i)
 			return ppo.Trainable(mini.LossMask[start:end], column[start:end])
 		}
-		loss := ppo.Row[float32]{LogProbs: r.logProbs, OldLogProbs: at(mini.OldLogProbs), Advantages: at(mini.Advantages), Weights: at(weights),
+		loss := ppo.PolicyTokens[float32]{LogProbs: r.logProbs, OldLogProbs: at(mini.OldLogProbs), Advantages: at(mini.Advantages), Weights: at(weights),
 			Entropies: r.entropies, RefLogProbs: at(mini.RefLogProbs)}
 		if cfg.Loss.RolloutCorrection != ppo.CorrectionNone {
 			loss.RolloutLogProbs = at(mini.RolloutLogProbs)
