@@ -3,7 +3,6 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -38,12 +37,11 @@ func (Hermes) WriteTools(tools []Tool) (string, error) {
 	b.WriteString("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>")
 	for _, tool := range tools {
-		schema, err := marshal(tool)
+		schema, err := tool.Schema("")
 		if err != nil {
-			return "", fmt.Errorf("tool %s: %w", tool.Name, err)
+			return "", err
 		}
-		b.WriteString("\n")
-		b.Write(schema)
+		b.WriteString("\n" + schema)
 	}
 	b.WriteString("\n</tools>\n\nFor each function call, return a json object with function name and arguments " +
 		"within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>")

@@ -64,14 +64,11 @@ func (llama3JSON) WriteTools(tools []chat.Tool) (string, error) {
 	text := "You have access to the following functions. To call a function, please respond with JSON for a function call." +
 		`Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.` + "Do not use variables."
 	for _, tool := range tools {
-		var b strings.Builder
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "    ")
-		if err := e.Encode(tool); err != nil {
-			return "", fmt.Errorf("tool %s: %w", tool.Name, err)
+		schema, err := tool.Schema("    ")
+		if err != nil {
+			return "", err
 		}
-		text += "\n\n" + strings.TrimSuffix(b.String(), "\n")
+		text += "\n\n" + schema
 	}
 	return text, nil
 }

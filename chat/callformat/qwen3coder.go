@@ -182,9 +182,9 @@ func isLiteral(kind, text string) bool {
 func (qwen3Coder) WriteTools(tools []chat.Tool) (string, error) {
 	text := "# Tools\n\nYou have access to the following functions:\n\n<tools>"
 	for _, tool := range tools {
-		schema, err := marshal(tool)
+		schema, err := tool.Schema("")
 		if err != nil {
-			return "", fmt.Errorf("tool %s: %w", tool.Name, err)
+			return "", err
 		}
 		text += "\n" + schema
 	}

@@ -210,7 +210,7 @@ func stopEnds(s Subject) error {
 		if len(body) == len(ids) {
 			return fmt.Errorf("%+v: no stop sequence ends the reply", m)
 		}
-		for n := range ids[1:] {
+		for n := range len(ids) {
 			if len(s.cut(ids[:n])) < n {
 				return fmt.Errorf("%+v: a stop sequence ends after %d of %d ids", m, n, len(ids))
 			}
@@ -351,7 +351,7 @@ func concurrent(s Subject) error {
 			for i := range all {
 				n := (i + g*5) % len(all)
 				if got, err := rendered(all[n]); err != nil || got != want[n] {
-					failed[g] = fmt.Errorf("conversation %d: beside others it is rendered and parsed otherwise (error %w)", n, err)
+					failed[g] = errors.Join(fmt.Errorf("conversation %d: beside others it is rendered or parsed otherwise", n), err)
 					return
 				}
 			}

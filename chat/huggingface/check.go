@@ -90,7 +90,10 @@ func (r *Renderer) reason(messages []chat.Message, k int, whole, grown []int32, 
 	switch m := messages[k]; {
 	case rest == own:
 		return "its text is the same and its tokens are others, as it joins the text before it"
-	case m.Reasoning != "" && !strings.Contains(r.tokenizer.Decode(whole), m.Reasoning):
+	case m.Role == chat.Assistant && strings.HasPrefix(own, "<think>") && !strings.HasPrefix(rest, "<think>"):
+		if m.Reasoning == "" {
+			return "the template drops the empty reasoning of an earlier reply"
+		}
 		return "the template drops the reasoning of an earlier reply"
 	case n < len(grown) && grown[n] == r.end:
 		return "the template writes what follows into a turn that was ended"

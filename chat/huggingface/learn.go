@@ -51,10 +51,7 @@ func (r *Renderer) learn(o Options) error {
 	r.bases, r.refused = make(map[chat.Role]base), make(map[chat.Role]error)
 	for _, role := range []chat.Role{chat.User, chat.Assistant, chat.ToolRole, chat.System} {
 		for _, b := range bases(role) {
-			text, err := r.behindBase(b, []chat.Message{probeMessage(role)})
-			if err == nil && !strings.Contains(text, probeResult) {
-				err = fmt.Errorf("the template does not write the content of a %s message", role)
-			}
+			err := r.tryBase(b, role)
 			if err == nil {
 				r.bases[role] = b
 				break
@@ -78,6 +75,27 @@ func (r *Renderer) learn(o Options) error {
 		return err
 	}
 	return r.learnFormat(o)
+}
+
+// tryBase tells whether messages of a role are written behind a base, and parallel
+// results too.
+func (r *Renderer) tryBase(b base, role chat.Role) error {
+	messages := []chat.Message{probeMessage(role)}
+	if role == chat.ToolRole {
+		second := probeMessage(role)
+		second.ToolCallID = "call00001"
+		messages = append(messages, second)
+	}
+	for n := range messages {
+		text, err := r.behindBase(b, messages[:n+1])
+		if err != nil {
+			return err
+		}
+		if strings.Count(text, probeResult) != n+1 {
+			return fmt.Errorf("the template does not write the content of %d %s messages", n+1, role)
+		}
+	}
+	return nil
 }
 
 // learnReply finds what stands before and behind a reply.
