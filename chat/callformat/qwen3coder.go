@@ -204,8 +204,8 @@ func (qwen3Coder) WriteCalls(content string, calls []chat.ToolCall) (string, err
 			return "", fmt.Errorf("call of %s: %w", call.Name, err)
 		}
 		for i, key := range keys {
-			var text string
-			if json.Unmarshal(values[i], &text) != nil {
+			text, isString := stringOf(values[i])
+			if !isString {
 				text = string(values[i])
 			}
 			if strings.Contains(text, "</parameter>") || strings.Contains(text, "</tool_call>") {
@@ -246,4 +246,14 @@ func fields(text string) (keys []string, values []json.RawMessage, err error) {
 		return nil, nil, fmt.Errorf("arguments %s: text behind the JSON object", chat.Excerpt(text))
 	}
 	return keys, values, nil
+}
+
+// stringOf reads a JSON string. Null is none.
+func stringOf(value json.RawMessage) (string, bool) {
+	if value[0] != '"' {
+		return "", false
+	}
+	var text string
+	err := json.Unmarshal(value, &text)
+	return text, err == nil
 }

@@ -1,7 +1,6 @@
 package callformat
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -83,8 +82,11 @@ func (searchR1) WriteCalls(content string, calls []chat.ToolCall) (string, error
 		if err != nil {
 			return "", fmt.Errorf("call of %s: %w", call.Name, err)
 		}
-		var text string
-		if len(keys) != 1 || keys[0] != tag.argument || json.Unmarshal(values[0], &text) != nil {
+		text, ok := "", len(keys) == 1 && keys[0] == tag.argument
+		if ok {
+			text, ok = stringOf(values[0])
+		}
+		if !ok {
 			return "", fmt.Errorf("call format search-r1: call of %s: arguments %s, want the one string %q", call.Name, chat.Excerpt(call.Arguments), tag.argument)
 		}
 		if content != "" {
