@@ -90,7 +90,7 @@ func (r *Renderer) reason(messages []chat.Message, k int, whole, grown []int32, 
 	switch m := messages[k]; {
 	case rest == own:
 		return "its text is the same and its tokens are others, as it joins the text before it"
-	case m.Role == chat.Assistant && strings.HasPrefix(own, "<think>") && !strings.HasPrefix(rest, "<think>"):
+	case m.Role == chat.Assistant && thinks(own) && !thinks(rest):
 		if m.Reasoning == "" {
 			return "the template drops the empty reasoning of an earlier reply"
 		}
@@ -107,3 +107,5 @@ func (r *Renderer) reason(messages []chat.Message, k int, whole, grown []int32, 
 func (r *Renderer) around(ids []int32, n int) string {
 	return fmt.Sprintf("%q", chat.Excerpt(r.tokenizer.Decode(ids[max(0, min(n, len(ids))-4):])))
 }
+
+func thinks(text string) bool { return strings.HasPrefix(strings.TrimLeft(text, "\n"), "<think>") }

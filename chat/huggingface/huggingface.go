@@ -47,6 +47,9 @@ type Options struct {
 	// Tools tell the call format qwen3-coder which values are strings. Which tools a
 	// conversation has Start is told.
 	Tools []chat.Tool
+	// Ends are control tokens that end a reply beside the one that the template writes,
+	// such as <|eom_id|> or the <|endoftext|> of a base model.
+	Ends []string
 }
 
 // Renderer is the renderer of a Hugging Face model.
@@ -68,7 +71,8 @@ type Renderer struct {
 
 	prefix, tail         string // of a reply: the text before and behind it
 	prefixIDs, suffixIDs []int32
-	end                  int32 // the first of suffixIDs, which is sampled
+	end                  int32   // the first of suffixIDs, which is sampled
+	ends                 []int32 // what else ends a reply
 }
 
 var _ chat.Renderer = (*Renderer)(nil)
@@ -79,6 +83,13 @@ func New(t *template.Template, tokenizer Tokenizer, o Options) (*Renderer, error
 	if _, dated := o.Variables["date_string"]; !dated && strings.Contains(t.Source(), "strftime_now") {
 		return nil, errors.New("huggingface: the template writes today's date: set the variable date_string, so that tomorrow's prompts are the same")
 	}
+	for _, name := range o.Ends {
+		id, ok := tokenizer.Control(name)
+		if !ok {
+			return nil, fmt.Errorf("huggingface: end %q: want a control token of the tokenizer", name)
+		}
+		r.ends = append(r.ends, id)
+	}
 	if err := r.learn(o); err != nil {
 		return nil, fmt.Errorf("huggingface: %w", err)
 	}
@@ -88,7 +99,8 @@ func New(t *template.Template, tokenizer Tokenizer, o Options) (*Renderer, error
 // CallFormat returns the name of the format in which replies are read.
 func (r *Renderer) CallFormat() string { return r.format.Name() }
 
-// Start renders the messages in one go, with the tools where the template has them.
+// Start renders the messages in one go, with the tools where the template has them. Of
+// replies among them a template may drop the reasoning, as it does in transformers.
 func (r *Renderer) Start(messages []chat.Message, tools []chat.Tool) ([]int32, error) {
 	if len(messages) == 0 && len(tools) == 0 {
 		return nil, nil
@@ -178,7 +190,7 @@ func (r *Renderer) EncodeText(text string) ([]int32, error) {
 func (r *Renderer) GenerationPrefix() []int32 { return slices.Clone(r.prefixIDs) }
 
 // GenerationSuffix returns what the template writes behind the text of a reply,
-// without the end token if that was sampled.
+// without the end token if that was sampled. Behind another end it is written whole.
 func (r *Renderer) GenerationSuffix(sampled []int32) []int32 {
 	if n := len(sampled); n > 0 && sampled[n-1] == r.end {
 		return slices.Clone(r.suffixIDs[1:])
@@ -186,12 +198,18 @@ func (r *Renderer) GenerationSuffix(sampled []int32) []int32 {
 	return slices.Clone(r.suffixIDs)
 }
 
-// Stop returns the one token that ends a reply.
-func (r *Renderer) Stop() [][]int32 { return [][]int32{{r.end}} }
+// Stop returns the token that the template ends a reply with, and Options.Ends.
+func (r *Renderer) Stop() [][]int32 {
+	stops := [][]int32{{r.end}}
+	for _, id := range r.ends {
+		stops = append(stops, []int32{id})
+	}
+	return stops
+}
 
 // Parse reads a reply in the call format.
 func (r *Renderer) Parse(ids []int32) chat.Message {
-	if n := len(ids); n > 0 && ids[n-1] == r.end {
+	if n := len(ids); n > 0 && (ids[n-1] == r.end || slices.Contains(r.ends, ids[n-1])) {
 		ids = ids[:n-1]
 	}
 	return callformat.Parse(r.format, r.tokenizer.Decode(ids), r.opened)

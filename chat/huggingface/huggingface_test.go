@@ -269,6 +269,30 @@ func TestSpelledTokensStayText(t *testing.T) {
 	}
 }
 
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	r, err := New(read(t, llama32), spelled{}, Options{Variables: variables(nil), Ends: []string{"<|im_end|>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := spelled{}.EncodeRendered
+	if stops := r.Stop(); len(stops) != 2 || !slices.Equal(stops[1], encode("<|im_end|>")) {
+		t.Errorf("stops %v", stops)
+	}
+	for sampled, want := range map[string]string{"so<|eot_id|>": "", "so": "<|eot_id|>", "so<|im_end|>": "<|eot_id|>"} {
+		ids := encode(sampled)
+		if got := (spelled{}).Decode(r.GenerationSuffix(ids)); got != want {
+			t.Errorf("%s: suffix %q, want %q", sampled, got, want)
+		}
+		if m := r.Parse(ids); m.Content != "so" {
+			t.Errorf("%s: parsed %+v", sampled, m)
+		}
+	}
+	if _, err := New(read(t, llama32), spelled{}, Options{Variables: variables(nil), Ends: []string{"stop"}}); err == nil || !strings.Contains(err.Error(), `end "stop": want a control token`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestUnfitTemplates(t *testing.T) {
 	t.Parallel()
 	const turn = `{% for m in messages %}<|im_start|>{{ m.role }}
@@ -390,5 +414,31 @@ func TestJoinedTokens(t *testing.T) {
 	}
 	if ids, err := chat.Reply(r, said); err != nil || tokenizer.Decode(ids) != "reads<|im_end|>" {
 		t.Errorf("reply %q, %v", tokenizer.Decode(ids), err)
+	}
+}
+
+// BenchmarkExtend appends a result of 2 kB and the call before it.
+func BenchmarkExtend(b *testing.B) {
+	tokenizer, err := fixture()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{qwen3, llama32} {
+		r, err := New(read(b, name), tokenizer, Options{Variables: variables(nil)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		messages := []chat.Message{
+			{Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "search", Arguments: `{"query": "ada"}`}}},
+			{Role: chat.ToolRole, Name: "search", Content: strings.Repeat("The agent reads the file. ", 80)},
+		}
+		b.Run(name, func(b *testing.B) {
+			seen := make([]int32, 0, 1<<14)
+			for b.Loop() {
+				if _, err := r.Extend(seen, messages); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -106,7 +106,7 @@ func check(tokenizerPath, templatePath, casesPath string) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	fmt.Printf("%-18s %4d conversations: %4d equal (%d though their history is rewritten), %4d cannot be extended, %d wrong; %5d of %5d prompts rendered in one go equal\n",
+	fmt.Printf("%-18s %4d conversations: %4d equal (%d whose replies it writes otherwise when last), %4d cannot be extended, %d wrong; %5d of %5d prompts rendered in one go equal\n",
 		family, n.all, n.equal, n.beyond, n.refused, n.wrong, n.whole, n.prompts)
 	for _, reason := range slices.Sorted(func(yield func(string) bool) {
 		for reason := range n.reasons {
