@@ -46,7 +46,8 @@ type testCase struct {
 	Messages   []chat.Message
 	Tools      []chat.Tool
 	Prompts    []prompt
-	// Extendable: every rendering, of a prompt or of messages, is the start of the next.
+	// Extendable: every rendering is the start of the next; or every prompt is, and
+	// holds the reasoning of all replies.
 	Extendable bool
 }
 
@@ -106,7 +107,7 @@ func check(tokenizerPath, templatePath, casesPath string) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	fmt.Printf("%-18s %4d conversations: %4d equal (%d whose replies it writes otherwise when last), %4d cannot be extended, %d wrong; %5d of %5d prompts rendered in one go equal\n",
+	fmt.Printf("%-18s %4d conversations: %4d equal (%d not expected to be), %4d cannot be extended, %d wrong; %5d of %5d prompts rendered in one go equal\n",
 		family, n.all, n.equal, n.beyond, n.refused, n.wrong, n.whole, n.prompts)
 	for _, reason := range slices.Sorted(func(yield func(string) bool) {
 		for reason := range n.reasons {

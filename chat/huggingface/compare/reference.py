@@ -166,8 +166,18 @@ def generate(name, tokenizer_file, template_file, count):
             prefixes.append(rendered(n, False))
         # Is every rendering the start of the next? Then the template can be extended.
         steps = sorted([(p["at"], 1, p["ids"]) for p in prompts] + [(p, 0, ids) for p, ids in zip(boundaries(messages), prefixes)], key=lambda s: s[:2])
-        extendable = all(b[2][: len(a[2])] == a[2] for a, b in zip(steps, steps[1:]))
+        extendable = chain([s[2] for s in steps])
+        # Or is every prompt, and no reasoning gets lost? Then only the last reply of a conversation is written otherwise.
+        if not extendable and prompts:
+            last = tokenizer.decode(prompts[-1]["ids"])
+            reasoned = sum("reasoning_content" in m for m in messages[: prompts[-1]["at"]])
+            extendable = chain([p["ids"] for p in prompts]) and last.count("</think>") == reasoned
         print(json.dumps({"family": name, "call_format": family["format"], "variables": family["variables"], "messages": messages, "tools": tools, "prompts": prompts, "extendable": extendable}))
+
+
+def chain(texts):
+    """Is each the start of the next?"""
+    return all(b[: len(a)] == a for a, b in zip(texts, texts[1:]))
 
 
 def boundaries(messages):

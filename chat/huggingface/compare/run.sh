@@ -67,7 +67,7 @@ if [ -n "${UPDATE:-}" ]; then
 	for family in "qwen3 $jinja/Qwen3-8B-Q8_0.jinja" "llama3.2 $jinja/Llama-3.2-1B-Instruct-GGUF.jinja" \
 		"chatml.jinja chat/template/testdata/chatml.jinja" "thinking.jinja chat/template/testdata/thinking.jinja"; do
 		reference generate "${family%% *}" "$folder/fixture.json" "${family#* }" 40 >"$folder/golden.jsonl"
-		awk 'length < 15000 && /"role": "tool"/' "$folder/golden.jsonl" | head -3
+		awk 'length < 40000 && /"role": "tool"/ && n++ < 2' "$folder/golden.jsonl"
 	done >chat/huggingface/testdata/prompts.jsonl
 fi
 exit $failed
