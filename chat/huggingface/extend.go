@@ -9,8 +9,15 @@ import (
 	"github.com/infinirl/infinirl/chat/callformat"
 )
 
-// base returns the short conversation behind which messages are rendered.
-type base func(messages []chat.Message) []chat.Message
+// base is the short conversation behind which messages are rendered.
+type base struct {
+	messages []chat.Message
+	text     string // of messages
+	// Without messages it is a question and the calls that results answer, which some
+	// templates repeat.
+	parallel  bool   // a call for each result, or one for all
+	reasoning string // of the reply with the calls
+}
 
 // The messages of the short conversations.
 var (
@@ -18,12 +25,11 @@ var (
 	answer   = chat.Message{Role: chat.Assistant, Content: "It is."}
 )
 
-// called returns an assistant message with a call for each result, or with one call
-// for all where a template takes no more.
-func called(results []chat.Message, parallel bool, reasoning string) chat.Message {
-	m := chat.Message{Role: chat.Assistant, Reasoning: reasoning}
+// called returns the conversation that results end.
+func (b *base) called(results []chat.Message) []chat.Message {
+	m := chat.Message{Role: chat.Assistant, Reasoning: b.reasoning}
 	for i, result := range results {
-		if i > 0 && !parallel {
+		if i > 0 && !b.parallel {
 			break
 		}
 		call := chat.ToolCall{ID: result.ToolCallID, Name: result.Name, Arguments: "{}"}
@@ -32,39 +38,33 @@ func called(results []chat.Message, parallel bool, reasoning string) chat.Messag
 		}
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
-	return m
+	return []chat.Message{question, m}
 }
 
 // bases returns the short conversations to try for a role, the most natural first.
-func bases(role chat.Role) []base {
-	fixed := func(messages ...chat.Message) base {
-		return func([]chat.Message) []chat.Message { return messages }
-	}
+func bases(role chat.Role) []*base {
+	asked, answered := &base{messages: []chat.Message{question}}, &base{messages: []chat.Message{question, answer}}
 	switch role {
 	case chat.Assistant:
-		return []base{fixed(question)}
+		return []*base{asked}
 	case chat.ToolRole:
-		var out []base
-		for _, parallel := range []bool{true, false} {
-			// Some templates write a reply otherwise once another message follows,
-			// unless it has reasoning.
-			for _, reasoning := range []string{"", "Let me see."} {
-				out = append(out, func(results []chat.Message) []chat.Message {
-					return []chat.Message{question, called(results, parallel, reasoning)}
-				})
-			}
-		}
-		return append(out, fixed(question, answer))
+		// Some templates write a reply otherwise once another message follows, unless it
+		// has reasoning; some take no parallel calls.
+		const reasoning = "Let me see."
+		return []*base{{parallel: true}, {parallel: true, reasoning: reasoning}, {}, {reasoning: reasoning}, answered}
 	}
-	return []base{fixed(question, answer), fixed(question)}
+	return []*base{answered, asked}
 }
 
 // behindBase returns the text that a template adds for messages behind a base.
-func (r *Renderer) behindBase(b base, messages []chat.Message) (string, error) {
-	short := b(messages)
-	before, err := r.render(short, nil, false)
-	if err != nil {
-		return "", err
+func (r *Renderer) behindBase(b *base, messages []chat.Message) (string, error) {
+	short, before := b.messages, b.text
+	if short == nil {
+		var err error
+		short = b.called(messages)
+		if before, err = r.render(short, nil, false); err != nil {
+			return "", err
+		}
 	}
 	after, err := r.render(slices.Concat(short, messages), nil, false)
 	if err != nil {

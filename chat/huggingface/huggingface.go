@@ -63,7 +63,7 @@ type Renderer struct {
 	native bool
 	opened bool // the generation prefix leaves reasoning open
 
-	bases    map[chat.Role]base  // what messages of a role are rendered behind
+	bases    map[chat.Role]*base // what messages of a role are rendered behind
 	refused  map[chat.Role]error // why the template has no such messages
 	behind   []chat.Message      // what is rendered behind a reply to end it
 	follower string              // the text of these

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -48,7 +49,7 @@ var probeTools = []chat.Tool{{Name: "search", Description: "Finds.", Parameters:
 
 // learn finds out how the template writes.
 func (r *Renderer) learn(o Options) error {
-	r.bases, r.refused = make(map[chat.Role]base), make(map[chat.Role]error)
+	r.bases, r.refused = make(map[chat.Role]*base), make(map[chat.Role]error)
 	for _, role := range []chat.Role{chat.User, chat.Assistant, chat.ToolRole, chat.System} {
 		for _, b := range bases(role) {
 			err := r.tryBase(b, role)
@@ -79,7 +80,13 @@ func (r *Renderer) learn(o Options) error {
 
 // tryBase tells whether messages of a role are written behind a base, and parallel
 // results too.
-func (r *Renderer) tryBase(b base, role chat.Role) error {
+func (r *Renderer) tryBase(b *base, role chat.Role) error {
+	if b.messages != nil {
+		var err error
+		if b.text, err = r.render(b.messages, nil, false); err != nil {
+			return err
+		}
+	}
 	messages := []chat.Message{probeMessage(role)}
 	if role == chat.ToolRole {
 		second := probeMessage(role)
@@ -103,7 +110,11 @@ func (r *Renderer) learnReply() error {
 	prompts := [][]chat.Message{{question}, {question, answer, question}}
 	if b := r.bases[chat.ToolRole]; b != nil {
 		results := []chat.Message{probeMessage(chat.ToolRole)}
-		prompts = append(prompts, append(b(results), results...))
+		short := b.messages
+		if short == nil {
+			short = b.called(results)
+		}
+		prompts = append(prompts, slices.Concat(short, results))
 	}
 	for i, messages := range prompts {
 		before, err := r.render(messages, nil, false)
