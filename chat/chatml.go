@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,7 +93,7 @@ func (c *ChatML) Start(messages []Message, tools []Tool) ([]int32, error) {
 	if len(tools) == 0 {
 		return c.Extend(nil, messages)
 	}
-	schemas, err := toolSection(tools)
+	schemas, err := Hermes{}.WriteTools(tools)
 	if err != nil {
 		return nil, fmt.Errorf("chatml: %w", err)
 	}
@@ -105,25 +103,6 @@ func (c *ChatML) Start(messages []Message, tools []Tool) ([]int32, error) {
 		return c.Extend(nil, messages)
 	}
 	return c.Extend(nil, slices.Insert(slices.Clone(messages), 0, Message{Role: System, Content: schemas}))
-}
-
-// toolSection tells a model which tools there are and how to call them, in the words
-// of Qwen2.5's chat template (Hermes style).
-func toolSection(tools []Tool) (string, error) {
-	var b strings.Builder
-	b.WriteString("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
-		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>")
-	for _, tool := range tools {
-		schema, err := json.Marshal(tool)
-		if err != nil {
-			return "", fmt.Errorf("tool %s: %w", tool.Name, err)
-		}
-		b.WriteString("\n")
-		b.Write(schema)
-	}
-	b.WriteString("\n</tools>\n\nFor each function call, return a json object with function name and arguments " +
-		"within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>")
-	return b.String(), nil
 }
 
 // Extend appends messages.
@@ -170,7 +149,6 @@ func (w *writing) text(text string) {
 }
 
 // assistant writes what stands between the delimiters of an assistant message.
-// Arguments that are no JSON are written as a JSON string.
 func (w *writing) assistant(m Message) {
 	if m.Reasoning != "" {
 		w.tag("<think>")
@@ -180,15 +158,11 @@ func (w *writing) assistant(m Message) {
 	}
 	w.text(m.Content)
 	for i, call := range m.ToolCalls {
-		arguments := call.Arguments
-		if !json.Valid([]byte(arguments)) { // models do write such
-			arguments = quote(arguments)
-		}
 		if i > 0 || m.Content != "" {
 			w.text("\n")
 		}
 		w.tag("<tool_call>")
-		w.text("\n{\"name\": " + quote(call.Name) + ", \"arguments\": " + arguments + "}\n")
+		w.text("\n" + hermesCall(call) + "\n")
 		w.tag("</tool_call>")
 	}
 }
@@ -224,58 +198,8 @@ func (c *ChatML) Parse(ids []int32) Message {
 			m.Reasoning, m.Content = reasoning, content
 		}
 	}
-	if content, calls, ok := ParseToolCalls(m.Content); ok {
-		m.Content, m.ToolCalls = content, calls
-	} else {
-		m.MalformedCalls = elements(m.Content)
-	}
+	m.Content, m.ToolCalls, m.MalformedCalls = Hermes{}.Parse(m.Content)
 	return m
-}
-
-// ParseToolCalls splits text that ends with Hermes-style <tool_call> elements into
-// the text before them and the calls. ok is false if there are none, or if what
-// they hold is no call.
-func ParseToolCalls(text string) (content string, calls []ToolCall, ok bool) {
-	const open, closing = "<tool_call>", "</tool_call>"
-	content, rest, found := strings.Cut(text, open)
-	for found {
-		var body string
-		if body, rest, found = strings.Cut(rest, closing); !found {
-			return "", nil, false
-		}
-		d := json.NewDecoder(bytes.NewReader([]byte(body)))
-		var call struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		}
-		if err := d.Decode(&call); err != nil || call.Name == "" || strings.TrimSpace(body[d.InputOffset():]) != "" {
-			return "", nil, false
-		}
-		arguments := string(call.Arguments)
-		if arguments == "" {
-			arguments = "{}"
-		}
-		calls = append(calls, ToolCall{Name: call.Name, Arguments: arguments})
-		var between string
-		if between, rest, found = strings.Cut(rest, open); strings.TrimSpace(between) != "" {
-			return "", nil, false
-		}
-	}
-	return strings.TrimSuffix(content, "\n"), calls, len(calls) > 0
-}
-
-// elements returns what stands inside the <tool_call> elements of a text, of which
-// the last may lack its end.
-func elements(text string) []string {
-	var bodies []string
-	for {
-		_, rest, found := strings.Cut(text, "<tool_call>")
-		if !found {
-			return bodies
-		}
-		body, after, _ := strings.Cut(rest, "</tool_call>")
-		bodies, text = append(bodies, strings.TrimSpace(body)), after
-	}
 }
 
 func hasSuffix(ids, suffix []int32) bool {

@@ -13,9 +13,10 @@ import (
 // between GenerationPrefix and GenerationSuffix. Nothing is rendered twice, so that
 // the learner sees the tokens that the sampler saw.
 //
-// What Extend adds depends on the messages alone and not on what was seen. A window
-// from which a condenser has dropped messages is therefore the concatenation of those
-// that stay.
+// What Extend adds depends on the messages alone and not on what was seen, and what it
+// adds for a conversation is what it adds for its parts, cut before and behind every
+// reply. A window from which a condenser has dropped messages is therefore the
+// concatenation of those that stay.
 //
 // A Renderer is safe for concurrent use. chattest.Run is its conformance suite.
 type Renderer interface {
@@ -62,7 +63,29 @@ func ExtendPieces(r Renderer, messages []Message) ([][]int32, error) {
 		}
 		return out, nil
 	}
-	return pieces(len(messages), func(n int) ([]int32, error) { return r.Extend(nil, messages[:n]) })
+	var out [][]int32
+	for _, part := range parts(messages) {
+		p, err := pieces(len(part), func(n int) ([]int32, error) { return r.Extend(nil, part[:n]) })
+		if err != nil {
+			return nil, fmt.Errorf("messages from %d on: %w", len(out), err)
+		}
+		out = append(out, p...)
+	}
+	return out, nil
+}
+
+// parts cuts messages before and behind every reply: a renderer extends by each alone.
+func parts(messages []Message) [][]Message {
+	var out [][]Message
+	for at := 0; at < len(messages); {
+		n := 1
+		for messages[at].Role != Assistant && at+n < len(messages) && messages[at+n].Role != Assistant {
+			n++
+		}
+		out = append(out, messages[at:at+n])
+		at += n
+	}
+	return out
 }
 
 // pieces divides what render(n) gives for all n messages. The first k messages own

@@ -1,13 +1,12 @@
 // Package template renders conversations with the Jinja chat templates of Hugging
-// Face models, as transformers' apply_chat_template does, and extends prompts
-// without rendering again what a model has already seen.
+// Face models, as transformers' apply_chat_template does. Package huggingface makes of
+// a template a renderer, whose prompts only grow.
 package template
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/ardanlabs/jinja"
@@ -16,7 +15,13 @@ import (
 )
 
 // Template is a compiled chat template. It is safe for concurrent use.
-type Template struct{ compiled *jinja.Template }
+type Template struct {
+	compiled *jinja.Template
+	source   string
+}
+
+// Source returns the text of the template.
+func (t *Template) Source() string { return t.source }
 
 // Options are what a template is told beside the messages.
 type Options struct {
@@ -38,7 +43,7 @@ func Compile(source string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
-	return &Template{compiled}, nil
+	return &Template{compiled, source}, nil
 }
 
 // ReadConfig compiles the template of a tokenizer_config.json: of several, the one
@@ -244,87 +249,4 @@ func nextValue(d *json.Decoder) (jinja.Value, error) {
 		return v, err
 	}
 	return jinja.None(), nil
-}
-
-// Tokenizer encodes rendered text, in which control tokens are spelled out.
-type Tokenizer interface {
-	EncodeRendered(text string) []int32
-}
-
-// Extender gives prompts of conversations that grow, token by token what the model
-// has seen before.
-type Extender struct {
-	Template  *Template
-	Tokenizer Tokenizer
-	// End is the id that ends a turn, such as that of <|im_end|>.
-	End     int32
-	Options Options
-}
-
-// Prompt renders and encodes a conversation that was not seen before.
-func (e Extender) Prompt(messages []chat.Message) ([]int32, error) {
-	o := e.Options
-	o.AddGenerationPrompt = true
-	text, err := e.Template.Render(messages, o)
-	if err != nil {
-		return nil, err
-	}
-	return e.Tokenizer.EncodeRendered(text), nil
-}
-
-// Extend returns the prompt of a conversation of which seen holds the first known
-// messages, as they were prompted and sampled: seen ends with the turn of the last
-// of them. What it holds stays as it is, also where the template would now render
-// it otherwise. Where the template writes what is new into turns that were already
-// seen, no prompt can extend them and the error says so.
-func (e Extender) Extend(seen []int32, messages []chat.Message, known int) ([]int32, error) {
-	if known < 1 || known > len(messages) {
-		return nil, fmt.Errorf("chat template: %d of %d messages were seen, want at least 1 and no more than all", known, len(messages))
-	}
-	text, err := e.Template.Render(messages[:known], e.Options)
-	if err != nil {
-		return nil, err
-	}
-	before := e.turns(e.Tokenizer.EncodeRendered(text))
-	after, err := e.Prompt(messages)
-	if err != nil {
-		return nil, err
-	}
-	turns := e.turns(after)
-	if n, want := e.count(seen), e.count(e.Tokenizer.EncodeRendered(text)); n != want {
-		return nil, fmt.Errorf("chat template: %d turns were seen, the template renders %d messages as %d", n, known, want)
-	}
-	// The last turn seen, if it is no reply, must still be the same: templates write
-	// neighbouring tool results into one turn.
-	last := e.count(seen) - 1
-	if messages[known-1].Role != chat.Assistant && (last >= len(turns) || !slices.Equal(before[last], turns[last])) {
-		return nil, fmt.Errorf("chat template: it writes message %d into the turn of message %d, which was already seen: it cannot extend the prompt", known, known-1)
-	}
-	prompt, err := chat.Extend(seen, after, e.End)
-	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
-	}
-	return prompt, nil
-}
-
-func (e Extender) count(ids []int32) int {
-	n := 0
-	for _, id := range ids {
-		if id == e.End {
-			n++
-		}
-	}
-	return n
-}
-
-// turns splits ids behind every end token.
-func (e Extender) turns(ids []int32) [][]int32 {
-	var turns [][]int32
-	for {
-		n := slices.Index(ids, e.End)
-		if n < 0 {
-			return append(turns, ids)
-		}
-		turns, ids = append(turns, ids[:n+1]), ids[n+1:]
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -118,110 +117,6 @@ func TestReadConfig(t *testing.T) {
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}
-
-// letters is a tokenizer of one id a byte, with the delimiters of ChatML.
-type letters struct{}
-
-const imStart, imEnd = 300, 301
-
-func (letters) EncodeRendered(text string) []int32 {
-	var ids []int32
-	for text != "" {
-		switch {
-		case strings.HasPrefix(text, "<|im_start|>"):
-			ids, text = append(ids, imStart), text[len("<|im_start|>"):]
-		case strings.HasPrefix(text, "<|im_end|>"):
-			ids, text = append(ids, imEnd), text[len("<|im_end|>"):]
-		default:
-			ids, text = append(ids, int32(text[0])), text[1:]
-		}
-	}
-	return ids
-}
-
-func spell(ids []int32) string {
-	var text strings.Builder
-	for _, id := range ids {
-		switch id {
-		case imStart:
-			text.WriteString("<|im_start|>")
-		case imEnd:
-			text.WriteString("<|im_end|>")
-		default:
-			text.WriteByte(byte(id))
-		}
-	}
-	return text.String()
-}
-
-// TestExtend goes on with a conversation under a template that hides reasoning as
-// soon as the user speaks again: what was seen keeps it.
-func TestExtend(t *testing.T) {
-	t.Parallel()
-	e := Extender{Template: compileFile(t, "thinking.jinja"), Tokenizer: letters{}, End: imEnd}
-	call := chat.ToolCall{Name: "f", Arguments: "{}"}
-	messages := []chat.Message{
-		{Role: chat.User, Content: "q"},
-		{Role: chat.Assistant, Reasoning: "hm", Content: "look", ToolCalls: []chat.ToolCall{call, call}},
-		{Role: chat.ToolRole, Content: "1"},
-		{Role: chat.ToolRole, Content: "2"},
-		{Role: chat.Assistant, Reasoning: "so", Content: "done"},
-		{Role: chat.User, Content: "again"},
-	}
-	seen, err := e.Prompt(messages[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	// What is sampled spells the reasoning with other white space than the template.
-	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>hm</think>look\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"f\", \"arguments\": {}}<|im_end|>"))
-	if seen, err = e.Extend(seen, messages[:4], 2); err != nil {
-		t.Fatal(err)
-	}
-	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>so</think>done<|im_end|>"))
-	if seen, err = e.Extend(seen, messages, 5); err != nil {
-		t.Fatal(err)
-	}
-	want := `<|im_start|>user
-q<|im_end|>
-<|im_start|>assistant
-<think>hm</think>look
-{"name": "f", "arguments": {}}
-{"name": "f", "arguments": {}}<|im_end|>
-<|im_start|>user
-<tool_response>
-1
-</tool_response>
-<tool_response>
-2
-</tool_response><|im_end|>
-<|im_start|>assistant
-<think>so</think>done<|im_end|>
-<|im_start|>user
-again<|im_end|>
-<|im_start|>assistant
-`
-	if got := spell(seen); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-
-	// The second result would be written into the turn of the first.
-	first, err := e.Prompt(messages[:3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	first = first[:len(first)-len("assistant\n")-1] // without the generation prompt
-	if _, err := e.Extend(first, messages[:4], 3); err == nil || !strings.Contains(err.Error(), "it writes message 3 into the turn of message 2") {
-		t.Errorf("a result written into a turn that was seen: error %v", err)
-	}
-	if _, err := e.Extend(seen, messages, 2); err == nil || !strings.Contains(err.Error(), "turns were seen") {
-		t.Errorf("more turns seen than messages: error %v", err)
-	}
-	for _, known := range []int{0, 7} {
-		if _, err := e.Extend(seen, messages, known); err == nil {
-			t.Errorf("known %d: no error", known)
 		}
 	}
 }
