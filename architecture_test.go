@@ -21,7 +21,7 @@ var order = []struct {
 	packages []string
 }{
 	{"data", []string{
-		"atomicfile", "safetensors", "token", "token/bpe", "chat", "chat/template", "condense", "condense/condensetest",
+		"atomicfile", "safetensors", "token", "token/bpe", "chat", "chat/chattest", "chat/template", "chat/callformat", "chat/huggingface", "condense", "condense/condensetest",
 		"trajectory", "chat/recorded", "batch", "advantage", "batch/stream",
 	}},
 	{"engines", []string{
@@ -44,15 +44,17 @@ var implementations = map[string][]string{
 	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML
 	"lm/kernel":        {"assembly", "lm"},
 	"token/bpe":        {"assembly"},
-	"chat/template":    {"assembly"},
+	"chat/huggingface": {"assembly"},
+	"chat/template":    {"assembly", "chat/huggingface"},
 	"bases":            {"assembly"},
 }
 
 // allowed are the third-party modules of the data layer: what a package's own
 // format needs.
 var allowed = map[string][]string{
-	"chat/template": {"github.com/ardanlabs/jinja"},                      // Hugging Face chat templates
-	"token/bpe":     {"github.com/dlclark/regexp2", "golang.org/x/text"}, // tokenizer.json
+	"chat/template":    {"github.com/ardanlabs/jinja"}, // Hugging Face chat templates
+	"chat/huggingface": {"github.com/ardanlabs/jinja"},
+	"token/bpe":        {"github.com/dlclark/regexp2", "golang.org/x/text"}, // tokenizer.json
 }
 
 type listed struct {
