@@ -27,8 +27,9 @@ var layers = []struct {
 // allowed are the third-party modules of the data layer: what a package's own
 // format needs.
 var allowed = map[string][]string{
-	"chat/template": {"github.com/ardanlabs/jinja"},                      // Hugging Face chat templates
-	"token/bpe":     {"github.com/dlclark/regexp2", "golang.org/x/text"}, // tokenizer.json
+	"chat/template": {"github.com/ardanlabs/jinja"},                                          // Hugging Face chat templates
+	"chat/recorded": {"github.com/go-json-experiment/json", "github.com/klauspost/compress"}, // JSON level by level, zstd
+	"token/bpe":     {"github.com/dlclark/regexp2", "golang.org/x/text"},                     // tokenizer.json
 }
 
 type listed struct {

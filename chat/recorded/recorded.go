@@ -13,19 +13,10 @@
 package recorded
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
+	"slices"
 
 	"github.com/infinirl/infinirl/chat"
 )
-
-// ErrNoRuns is wrapped by the error of a file that holds no recorded run.
-var ErrNoRuns = errors.New("no recorded run")
-
-// MaxBytes bounds the size of a file that Read accepts.
-const MaxBytes = 1 << 30
 
 // Run is one recorded conversation.
 type Run struct {
@@ -100,134 +91,71 @@ var forms = []form{
 	{"openai-messages", matchMessages, readMessages},
 }
 
-// Read reads all runs of a file; name is for errors.
-func Read(name string, r io.Reader) ([]Run, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("%s: larger than %d MiB: split it by runs", name, MaxBytes>>20)
-	}
-	f := newFile(name, bytes.TrimPrefix(data, []byte("\ufeff"))) // a byte order mark, as some editors write
-	var runs []Run
-	documents, err := f.documents()
+// read reads the runs of a document of the given form.
+func (d document) read(form *form) ([]Run, error) {
+	runs, err := form.read(d)
+	notices := d.file.notices
+	d.file.notices = nil
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range documents {
-		more, err := readValue(v)
-		if err != nil {
+	for i := range runs {
+		run := &runs[i]
+		if run.Form = form.name; run.Line == 0 {
+			run.Line = d.file.line(d.start)
+		}
+		for kind, n := range notices {
+			for range n {
+				run.notice(kind)
+			}
+		}
+		notices = nil
+		if err := d.options(run); err != nil {
 			return nil, err
 		}
-		runs = append(runs, more...)
-	}
-	seen := make(map[string]int, len(runs))
-	for i := range runs {
-		id := runs[i].ID
-		if id == "" {
-			id = fmt.Sprintf("run-%d", i)
+		run.Messages = readTags(run.Messages)
+		if err := checkResults(run.Messages); err != nil {
+			return nil, err
 		}
-		runs[i].ID = id
-		if n := seen[id]; n > 0 {
-			runs[i].ID = fmt.Sprintf("%s#%d", id, n+1)
+		if !slices.ContainsFunc(run.Messages, sampled) {
+			run.notice("runs without a sampled token")
 		}
-		seen[id]++
-		if runs[i].Group == "" {
-			runs[i].Group = runs[i].ID
+		for i := range run.Messages {
+			run.Messages[i].at = value{} // lets go of the text of the file
 		}
 	}
 	return runs, nil
 }
 
-// documents splits a file into its JSON values: one, or one a line.
-func (f *file) documents() ([]value, error) {
-	rest := bytes.TrimSpace(f.data)
-	if len(rest) == 0 {
-		return nil, fmt.Errorf("%s:1: the file is empty", f.name)
-	}
-	start := bytes.Index(f.data, rest[:1])
-	end := start + len(rest)
-	lineEnd := bytes.IndexByte(rest, '\n')
-	if lineEnd >= 0 {
-		if first, err := parse(f, start, start+lineEnd); err == nil {
-			documents := []value{first}
-			for at := start + lineEnd + 1; at < end; {
-				stop := end
-				if n := bytes.IndexByte(f.data[at:end], '\n'); n >= 0 {
-					stop = at + n
-				}
-				if len(bytes.TrimSpace(f.data[at:stop])) > 0 {
-					v, err := parse(f, at, stop)
-					if err != nil {
-						return nil, err
-					}
-					documents = append(documents, v)
-				}
-				at = stop + 1
-			}
-			return documents, nil
-		}
-	}
-	v, err := parse(f, start, end)
-	if err != nil {
-		return nil, err
-	}
-	return []value{v}, nil
+// sampled reports whether a message holds something that the policy sampled.
+func sampled(m Message) bool {
+	return m.Role == chat.Assistant && !m.NotSampled &&
+		(m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0 || len(m.IDs) > 0)
 }
 
-// readValue reads the runs of one JSON value: of a known form, an array of such,
-// or an object that holds arrays of such.
-func readValue(v value) ([]Run, error) {
-	d, err := open(v)
-	if err != nil {
-		return nil, err
-	}
-	if form := d.form(); form != nil {
-		runs, err := form.read(d)
-		if err != nil {
-			return nil, err
+// inner returns the values of a document without a form that may be runs: the items
+// of an array, or of the arrays of an object whose first item is a run.
+func (d document) inner() []value {
+	if d.items != nil {
+		if !slices.ContainsFunc(d.items, func(v value) bool { return v.kind() == '{' || v.kind() == '[' }) {
+			return nil
 		}
-		for i := range runs {
-			run := &runs[i]
-			run.Form, run.Line = form.name, v.file.line(v.start)
-			run.Messages = readTags(run.Messages)
-			if err := checkResults(run.Messages); err != nil {
-				return nil, err
-			}
-		}
-		return runs, nil
+		return d.items
 	}
-	items := d.items
+	var inner []value
 	for _, field := range d.object.fields {
 		if field.kind() != '[' {
 			continue
 		}
-		inner, err := open(field)
-		if err != nil {
-			return nil, err
+		items, err := field.array()
+		if err != nil || len(items) == 0 {
+			continue
 		}
-		if len(inner.items) > 0 && inner.first.fields != nil {
-			if first, err := open(inner.items[0]); err == nil && first.form() != nil {
-				items = append(items, inner.items...)
-			}
+		if first, err := open(items[0]); err == nil && first.form() != nil {
+			inner = append(inner, items...)
 		}
 	}
-	var runs []Run
-	for _, item := range items {
-		if item.kind() != '{' && item.kind() != '[' {
-			break
-		}
-		more, err := readValue(item)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, more...)
-	}
-	if len(runs) == 0 {
-		return nil, noRuns{v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, input or output, or an array of messages")}
-	}
-	return runs, nil
+	return inner
 }
 
 // noRuns is an error that also is ErrNoRuns.
