@@ -56,7 +56,8 @@ type Message struct {
 	// demonstration, copied context, a command of the user. It is shown and never
 	// trained.
 	NotSampled bool
-	at         value // where the message stands
+	prompt     []int32 // the ids of its whole prompt, while a run is read
+	at         value   // where the message stands
 }
 
 // form is one way of recording runs.
@@ -83,9 +84,10 @@ var forms = []form{
 	{"swe-agent", matchSWEAgent, readSWEAgent},
 	{"openhands", matchOpenHands, readOpenHands},
 	{"mini-swe-agent", matchMiniSWEAgent, readMiniSWEAgent},
+	{"prompt-completion", matchRow, readRow},
 	{"openai-responses", matchResponses, readResponses},
-	{"anthropic-messages", matchAnthropic, readAnthropic},
 	{"langchain", matchLangChain, readLangChain},
+	{"anthropic-messages", matchAnthropic, readAnthropic},
 	{"sharegpt", matchShareGPT, readShareGPT},
 	{"message-log", matchMessageLog, readMessageLog},
 	{"openai-messages", matchMessages, readMessages},
@@ -114,9 +116,10 @@ func (d document) read(form *form) ([]Run, error) {
 			return nil, err
 		}
 		run.Messages = readTags(run.Messages)
-		if err := checkResults(run.Messages); err != nil {
+		if err := run.pair(); err != nil {
 			return nil, err
 		}
+		run.spreadPrompts()
 		if !slices.ContainsFunc(run.Messages, sampled) {
 			run.notice("runs without a sampled token")
 		}
@@ -183,22 +186,6 @@ func (d document) form() *form {
 	for i := range forms {
 		if forms[i].match(d) {
 			return &forms[i]
-		}
-	}
-	return nil
-}
-
-// checkResults reports the first tool result that answers no call.
-func checkResults(messages []Message) error {
-	open := 0
-	for _, m := range messages {
-		switch m.Role {
-		case chat.Assistant:
-			open = len(m.ToolCalls)
-		case chat.ToolRole:
-			if open--; open < 0 {
-				return m.at.errorf("a tool result that answers no call: the assistant message before it has no call without a result")
-			}
 		}
 	}
 	return nil

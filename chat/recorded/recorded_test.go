@@ -3,8 +3,10 @@ package recorded
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,41 +17,54 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 func write(runs []Run) string {
 	var b strings.Builder
 	for _, r := range runs {
-		fmt.Fprintf(&b, "%s: run %q of group %q", r.Form, r.ID, r.Group)
-		if r.HasScore {
-			fmt.Fprintf(&b, ", score %g", r.Score)
+		b.WriteString(writeRun(r))
+	}
+	return b.String()
+}
+
+// writeRun shows a run.
+func writeRun(r Run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: run %q of group %q", r.Form, r.ID, r.Group)
+	if r.HasScore {
+		fmt.Fprintf(&b, ", score %g", r.Score)
+	}
+	b.WriteByte('\n')
+	for _, tool := range r.Tools {
+		fmt.Fprintf(&b, "  tool %s %q %s\n", tool.Name, tool.Description, tool.Parameters)
+	}
+	for _, m := range r.Messages {
+		fmt.Fprintf(&b, "  %s", m.Role)
+		if m.Name != "" || m.ToolCallID != "" {
+			fmt.Fprintf(&b, "(%s %s)", m.Name, m.ToolCallID)
+		}
+		if m.Observation {
+			b.WriteString(" observes")
+		}
+		if m.NotSampled {
+			b.WriteString(" not sampled")
+		}
+		if m.Reasoning != "" {
+			fmt.Fprintf(&b, " reasons %q", m.Reasoning)
+		}
+		if m.NoContent {
+			b.WriteString(" null")
+		} else {
+			fmt.Fprintf(&b, " %q", m.Content)
+		}
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " calls %s(%s) %s", c.Name, c.ID, c.Arguments)
+		}
+		if m.IDs != nil {
+			fmt.Fprintf(&b, " ids %v", m.IDs)
+		}
+		if m.LogProbs != nil {
+			fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
 		}
 		b.WriteByte('\n')
-		for _, tool := range r.Tools {
-			fmt.Fprintf(&b, "  tool %s %q %s\n", tool.Name, tool.Description, tool.Parameters)
-		}
-		for _, m := range r.Messages {
-			fmt.Fprintf(&b, "  %s", m.Role)
-			if m.Name != "" || m.ToolCallID != "" {
-				fmt.Fprintf(&b, "(%s %s)", m.Name, m.ToolCallID)
-			}
-			if m.Observation {
-				b.WriteString(" observes")
-			}
-			if m.Reasoning != "" {
-				fmt.Fprintf(&b, " reasons %q", m.Reasoning)
-			}
-			if m.NoContent {
-				b.WriteString(" null")
-			} else {
-				fmt.Fprintf(&b, " %q", m.Content)
-			}
-			for _, c := range m.ToolCalls {
-				fmt.Fprintf(&b, " calls %s(%s) %s", c.Name, c.ID, c.Arguments)
-			}
-			if m.IDs != nil {
-				fmt.Fprintf(&b, " ids %v", m.IDs)
-			}
-			if m.LogProbs != nil {
-				fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
-			}
-			b.WriteByte('\n')
-		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Notices)) {
+		fmt.Fprintf(&b, "  notice: %d %s\n", r.Notices[kind], kind)
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -352,6 +353,9 @@ func (v value) ids() ([]int32, error) {
 	ids := []int32{}
 	if err := v.numbers(&ids); err != nil {
 		return nil, v.errorf("want an array of token ids: %s", chat.Excerpt(err.Error()))
+	}
+	if i := slices.IndexFunc(ids, func(id int32) bool { return id < 0 }); i >= 0 {
+		return nil, v.errorf("token id %d, want 0 or more", ids[i])
 	}
 	return ids, nil
 }
