@@ -29,7 +29,9 @@ func matchAnthropic(d document) bool {
 			}
 			o, _ := b.object()
 			kind, _ := o.text("type")
-			return slices.Contains([]string{"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}, kind)
+			thinking, _ := o.get("thinking") // an array where Magistral thinks
+			return slices.Contains([]string{"tool_use", "tool_result", "redacted_thinking", "server_tool_use"}, kind) ||
+				kind == "thinking" && (thinking.file == nil || thinking.kind() != '[')
 		})
 	})
 }

@@ -242,6 +242,9 @@ func (p part) show() (string, error) {
 	return p.shown(), nil
 }
 
+// afterCall is the notice of what a message cannot hold in its order.
+const afterCall = "text or reasoning after a call, placed before it"
+
 // refused is an error that also is ErrRefused.
 type refused struct{ error }
 
@@ -250,6 +253,9 @@ func (refused) Is(target error) bool { return target == ErrRefused }
 // say appends a part of what the model said; between stands between two texts.
 // Something that is no text cannot stand in sampled tokens.
 func (m *Message) say(p part, between string) error {
+	if len(m.ToolCalls) > 0 && strings.TrimSpace(p.text) != "" && p.kind <= reasoningPart {
+		p.v.file.note(afterCall)
+	}
 	switch p.kind {
 	case reasoningPart:
 		m.think(p.text)
@@ -275,9 +281,6 @@ func (m *Message) say(p part, between string) error {
 		}
 		m.write(text, between)
 	default:
-		if len(m.ToolCalls) > 0 && strings.TrimSpace(p.text) != "" {
-			p.v.file.note("text said after a call, placed before it")
-		}
 		m.write(p.text, between)
 	}
 	return nil

@@ -270,7 +270,7 @@ func (r *Reader) next(next byte) (value, error) {
 // message or event a line.
 func (r *Reader) gather(first value) (value, error) {
 	data := append([]byte{'['}, first.bytes()...)
-	line := r.in.line
+	line, firstEnd := r.in.line, first.end-first.start
 	r.in.drop(r.pending)
 	r.pending = 0
 	for r.in.has(0) {
@@ -296,5 +296,9 @@ func (r *Reader) gather(first value) (value, error) {
 	}
 	data = append(data, ']')
 	f := &file{name: r.in.name, data: data, first: line, reading: first.file.reading}
-	return value{file: f, end: len(data)}, nil
+	list := value{file: f, end: len(data)}
+	if d, err := open(list); err != nil || d.form() == nil {
+		return value{file: f, start: 1, end: 1 + firstEnd}, err // which is no run, and says so
+	}
+	return list, nil
 }

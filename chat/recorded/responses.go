@@ -193,7 +193,7 @@ func (r *responses) message(v value, o object) error {
 	}
 	a := r.assistant(v)
 	if m.Content != "" && len(a.ToolCalls) > 0 {
-		v.file.note("text said after a call, placed before it")
+		v.file.note(afterCall)
 	}
 	a.NotSampled = m.NotSampled
 	a.think(m.Reasoning)
@@ -225,8 +225,11 @@ func (r *responses) reasoning(v value, o object) error {
 	if err != nil {
 		return err
 	}
-	if text == "" {
+	switch {
+	case text == "":
 		part{v: v}.hidden()
+	case len(a.ToolCalls) > 0:
+		v.file.note(afterCall)
 	}
 	a.think(text)
 	return r.sampled(a, o)

@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,6 +110,9 @@ func (r Run) reply(o object, between string) ([]Run, error) {
 		}
 		if scores != nil {
 			run.Score, run.HasScore = scores[i], true
+		} else if run.HasScore && len(replies) > 1 {
+			run.Notices = maps.Clone(run.Notices)
+			run.notice("replies that share one score with others")
 		}
 		runs[i] = run
 	}
