@@ -34,7 +34,7 @@ func header(o object) (Run, error) {
 	if err := run.options(o); err != nil {
 		return run, err
 	}
-	if v, ok := o.first("tools"); ok {
+	if v, ok := o.first("tools", "functions"); ok {
 		tools, err := toolList(v)
 		if err != nil {
 			return run, err

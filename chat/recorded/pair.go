@@ -50,7 +50,9 @@ func (r *Run) pair() error {
 			}
 		}
 	}
-	r.reorder(owner)
+	if !slices.ContainsFunc(r.Messages, func(m Message) bool { return m.IDs != nil || m.prompt != nil }) {
+		r.reorder(owner) // recorded ids tell the order
+	}
 	return nil
 }
 

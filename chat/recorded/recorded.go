@@ -1,21 +1,27 @@
 // Package recorded reads runs of agents that other programs have recorded.
 //
-// Read takes a file and detects its form by content: OpenAI messages and
-// Responses items, Anthropic messages, LangChain messages, ATIF, SWE-agent and
-// mini-swe-agent trajectories, OpenHands event logs, tau-bench results, ShareGPT
-// conversations, and the trajectories of this project; each as one JSON value, an
-// array of them, or JSON Lines. Hermes-style <tool_call> and <tool_response> tags
-// inside the text of messages become calls and results. Errors name file, line
-// and field.
+// A Reader takes a file, compressed by gzip or zstd or not, and detects its form by
+// content: OpenAI messages and Responses items, Anthropic messages, LangChain and
+// LangGraph messages, prompts with completions, ATIF, SWE-agent and mini-swe-agent
+// trajectories, OpenHands event logs, tau-bench results, ShareGPT conversations, and
+// the trajectories of this project; each as one JSON value, an array of them, or JSON
+// Lines; messages and events may stand one a line too. Hermes-style <tool_call> and
+// <tool_response> tags inside the text of messages become calls and results. Errors
+// name file, line and field.
 //
 // Recordings are taken as they are: ids of calls may repeat, content may be null,
-// calls may lack their results. A result that answers no call is an error.
+// calls may lack their results. A result that answers no call is an error. What
+// cannot be taken as it was recorded is counted in the notices of a run. What the
+// model said is told whole, or the run is refused.
 package recorded
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/trajectory"
 )
 
 // Run is one recorded conversation.
@@ -112,10 +118,20 @@ func (d document) read(form *form) ([]Run, error) {
 			}
 		}
 		notices = nil
+		for i := range run.Messages {
+			if run.Messages[i].at.file == nil {
+				run.Messages[i].at = d.value
+			}
+		}
 		if err := d.options(run); err != nil {
 			return nil, err
 		}
-		run.Messages = readTags(run.Messages)
+		if form.name != trajectory.Form { // whose messages were read before
+			run.Messages = readTags(run.Messages)
+		}
+		if err := d.placeholders(run); err != nil {
+			return nil, err
+		}
 		if err := run.pair(); err != nil {
 			return nil, err
 		}
@@ -128,6 +144,23 @@ func (d document) read(form *form) ([]Run, error) {
 		}
 	}
 	return runs, nil
+}
+
+// placeholders refuses a run in whose sampled text a marker stands that the file
+// itself does not hold.
+func (d document) placeholders(run *Run) error {
+	for kind := range run.Notices {
+		_, marker, ok := strings.Cut(kind, " shown as ")
+		if !ok || bytes.Contains(d.bytes(), []byte(marker)) {
+			continue
+		}
+		for _, m := range run.Messages {
+			if sampled(m) && strings.Contains(m.Content+m.Reasoning, marker) {
+				return refused{m.at.errorf("%s in what the model said cannot be told in tokens: leave out the run", marker)}
+			}
+		}
+	}
+	return nil
 }
 
 // sampled reports whether a message holds something that the policy sampled.

@@ -33,13 +33,12 @@ func matchResponses(d document) bool {
 	}
 	for _, key := range []string{"input", "output"} {
 		if v, ok := d.object.get(key); ok && v.kind() == '[' {
-			items, err := v.array()
-			if err != nil || len(items) == 0 || items[0].kind() != '{' {
-				continue
-			}
-			first, _ := items[0].object()
-			kind, _ := first.text("type")
-			return first.has("role") || isResponseItem(kind)
+			items, _ := v.array()
+			return slices.ContainsFunc(items, func(v value) bool {
+				o, err := v.object()
+				kind, _ := o.text("type")
+				return err == nil && (o.has("role") || isResponseItem(kind))
+			})
 		}
 	}
 	return false
@@ -89,7 +88,7 @@ func readResponses(d document) ([]Run, error) {
 			if !ok {
 				continue
 			}
-			if err := r.list(v); err != nil {
+			if err := r.list(v, name); err != nil {
 				return nil, err
 			}
 		}
@@ -106,19 +105,30 @@ type responses struct {
 	open     bool // the last message is an assistant message that may go on
 }
 
-// list reads an array of items, or the text of a user.
-func (r *responses) list(v value) error {
-	if v.kind() == '"' {
-		text, err := v.text()
-		r.open = false
-		r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
+// list reads an array of items; a text is that of the user in the input, and of the
+// model in the output.
+func (r *responses) list(v value, name string) error {
+	switch {
+	case v.kind() == '[':
+		items, err := v.array()
+		if err != nil {
+			return err
+		}
+		return r.items(items)
+	case name == "output":
+		replies, err := alternatives(v, "")
+		if err == nil && len(replies) != 1 {
+			err = v.errorf("%d replies, want one", len(replies))
+		}
+		if err == nil {
+			r.messages = append(r.messages, replies[0]...)
+		}
 		return err
 	}
-	items, err := v.array()
-	if err != nil {
-		return err
-	}
-	return r.items(items)
+	text, err := v.text()
+	r.open = false
+	r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
+	return err
 }
 
 func (r *responses) items(items []value) error {

@@ -169,18 +169,18 @@ func (r Run) scores(o object, replies int) ([]float64, error) {
 	return scores, nil
 }
 
-// fresh returns a reply, or nothing if the messages end with it already.
+// fresh returns what is new in a reply: nothing if the messages end with it already,
+// and what comes after them if it repeats them.
 func (r Run) fresh(reply []Message) []Message {
-	if len(reply) > len(r.Messages) {
+	if n := len(r.Messages); len(reply) > n {
+		if n > 0 && slices.EqualFunc(r.Messages, reply[:n], same) {
+			return reply[n:]
+		}
 		return reply
 	}
 	before := r.Messages[len(r.Messages)-len(reply):]
-	for i := range reply {
-		a, b := before[i], reply[i]
-		same := slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(a, b chat.ToolCall) bool { return a.Name == b.Name && a.Arguments == b.Arguments })
-		if !same || a.Role != b.Role || a.Content != b.Content {
-			return reply
-		}
+	if !slices.EqualFunc(before, reply, same) {
+		return reply
 	}
 	for i := range reply { // reasoning and ids stand with one of them
 		if before[i].Reasoning == "" {
@@ -191,6 +191,13 @@ func (r Run) fresh(reply []Message) []Message {
 		}
 	}
 	return nil
+}
+
+// same reports whether two messages say the same.
+func same(a, b Message) bool {
+	return a.Role == b.Role && a.Content == b.Content && slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(a, b chat.ToolCall) bool {
+		return a.Name == b.Name && a.Arguments == b.Arguments
+	})
 }
 
 // beside reads what stands beside a reply in the object that holds it: token ids.
