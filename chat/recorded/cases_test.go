@@ -334,7 +334,7 @@ openai-messages: run "run-0" of group "run-0"
 	// Token ids.
 	{"ids of vLLM", `{"messages": [{"role": "user", "content": "q"}], "response": {"prompt_token_ids": [1, 2], "choices": [{"token_ids": [3, 4], "logprobs": {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1}]}, "message": {"role": "assistant", "content": "ab"}}]}}`, `
 openai-messages: run "run-0" of group "run-0"
-  user "q"
+  user "q" ids [1 2]
   assistant "ab" ids [3 4] log-probs [-0.5 -1]
 `},
 	{"ids of vLLM as tokens", `{"messages": [{"role": "user", "content": "q"}], "choices": [{"logprobs": {"content": [{"token": "token_id:3", "logprob": -0.5}, {"token": "token_id:4", "logprob": -1}]}, "message": {"role": "assistant", "content": "ab"}}]}`, `

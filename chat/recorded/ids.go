@@ -16,19 +16,22 @@ var (
 
 // recordedIDs reads the token ids and log-probs that were recorded with what the
 // model said, and the ids of its prompt: as vLLM, SGLang, OpenAI and NeMo-Gym write
-// them.
+// them. What an inner object told stays.
 func (m *Message) recordedIDs(o object) error {
 	ids, found := o.arrayOf(sampledIDNames)
 	var err error
-	if found {
+	if found && m.IDs == nil {
 		if m.IDs, err = ids.ids(); err != nil {
 			return err
 		}
 	}
-	if prompt, ok := o.arrayOf([]string{"prompt_token_ids"}); ok {
+	if prompt, ok := o.arrayOf([]string{"prompt_token_ids"}); ok && m.prompt == nil {
 		if m.prompt, err = prompt.ids(); err != nil {
 			return err
 		}
+	}
+	if m.LogProbs != nil {
+		return nil
 	}
 	logProbs, at, fromTokens, err := o.logProbs()
 	if err != nil {
@@ -38,7 +41,7 @@ func (m *Message) recordedIDs(o object) error {
 	case m.IDs == nil && fromTokens != nil:
 		m.IDs = fromTokens
 	case fromTokens != nil && !slices.Equal(fromTokens, m.IDs):
-		return at.errorf("the log-probs are those of other token ids than %s", ids.path)
+		return at.errorf("the log-probs are those of other token ids than the recorded ones")
 	}
 	switch {
 	case logProbs == nil:

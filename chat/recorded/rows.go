@@ -200,17 +200,13 @@ func same(a, b Message) bool {
 	})
 }
 
-// beside reads what stands beside a reply in the object that holds it: token ids.
+// beside reads what stands beside a reply in the object that holds it: token ids and
+// log-probs.
 func (m *Message) beside(o object) error {
-	if m.Role != chat.Assistant || m.IDs != nil {
+	if m.Role != chat.Assistant {
 		return nil
 	}
-	prompt := m.prompt
-	err := m.recordedIDs(o)
-	if m.prompt == nil {
-		m.prompt = prompt
-	}
-	return err
+	return m.recordedIDs(o)
 }
 
 // alternatives reads one reply, or several that were sampled from one prompt: text,

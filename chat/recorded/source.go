@@ -153,6 +153,8 @@ func (s *source) valueEnd(i int) int {
 			if depth--; depth <= 0 {
 				return i + depth + 1 // a bracket that closes nothing is not of the value
 			}
+		case c < ' ' && c != '\n' && c != '\t' && c != '\r':
+			return i + 1 // no JSON: do not look for its end
 		case depth == 0 && (c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r'):
 			return i
 		}
