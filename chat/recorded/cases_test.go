@@ -225,6 +225,16 @@ openai-messages: run "run-0" of group "run-0"
   user "q"
   assistant reasons "why" "a"
 `},
+	{"outputs that repeat the inputs", `{"inputs": {"messages": [{"role": "user", "content": "q"}]}, "outputs": {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"input messages and an output message", `{"input": [{"role": "user", "content": "q"}], "output": {"role": "assistant", "content": "a"}}`, `
+openai-responses: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
 	{"a reply as text", `{"messages": [{"role": "user", "content": "q"}], "response": "a"}`, `
 openai-messages: run "run-0" of group "run-0"
   user "q"
@@ -341,6 +351,14 @@ openai-messages: run "run-0" of group "run-0"
 openai-messages: run "run-0" of group "run-0"
   user "q"
   assistant "ab" ids [3 4] log-probs [-0.5 -1]
+`},
+	{"ids of several choices", `{"id": "x", "prompt": "q", "prompt_token_ids": [9], "choices": [{"text": "a", "token_ids": [1], "logprobs": {"token_logprobs": [-1]}}, {"text": "b", "token_ids": [2]}]}`, `
+prompt-completion: run "x/0" of group "x"
+  user "q" ids [9]
+  assistant "a" ids [1] log-probs [-1]
+prompt-completion: run "x/1" of group "x"
+  user "q" ids [9]
+  assistant "b" ids [2]
 `},
 	{"ids of SGLang", `{"prompt": "q", "response": {"text": "ab", "output_ids": [3, 4], "meta_info": {"output_token_logprobs": [[-0.5, 3, null], [-1, 4, null]]}}}`, `
 prompt-completion: run "run-0" of group "run-0"
@@ -536,6 +554,11 @@ langchain: run "run-0" of group "run-0"
   user "q"
   assistant "" calls f(1) {"x": 1}
   tool(f 1) "r"
+  assistant "a"
+`},
+	{"a reply beside LangGraph messages", `{"messages": [{"type": "human", "content": "q"}], "response": {"type": "ai", "content": "a"}}`, `
+langchain: run "run-0" of group "run-0"
+  user "q"
   assistant "a"
 `},
 	{"LangGraph values", `{"values": {"messages": [{"type": "human", "content": "q"}, {"type": "ai", "content": "a"}]}, "next": []}`, `

@@ -69,7 +69,7 @@ func readLangChain(d document) ([]Run, error) {
 		}
 		run.Messages = append(run.Messages, messages...)
 	}
-	return []Run{run}, nil
+	return run.reply(d.object, "")
 }
 
 // langChainMessage reads one message; kind is the type of what encloses it. Calls

@@ -186,6 +186,7 @@ func TestErrors(t *testing.T) {
 		{`{"prompt": "q", "response": {"text": "a", "output_ids": [1], "meta_info": {"output_token_logprobs": [[-1, 2, null]]}}}`, "output_token_logprobs: the log-probs are those of other token ids than the recorded ones"},
 		{`{"prompt": "q", "completions": ["a", "b"], "rewards": [1]}`, "f:1: rewards: 1 scores for 2 replies"},
 		{`{"reward": [0, 1], "messages": []}`, "f:1: reward: [0, 1], want a number"},
+		{`{"prompt": "q", "chosen": "a", "rejected": "b"}`, "f:1: no known form"},
 		{`{"tools": "[{]", "messages": []}`, "f:1: tools: a string that should hold JSON: "},
 		{`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, {"role": "tool", "tool_call_id": "2"}]}`, "f:1: messages[2]: a tool result that answers no call"},
 	} {

@@ -80,12 +80,8 @@ func (r Run) reply(o object, between string) ([]Run, error) {
 		if replies, err = alternatives(v, between); err != nil {
 			return nil, err
 		}
-		for i := range replies {
-			if last := len(replies[i]) - 1; len(replies) == 1 || v.kind() != '[' {
-				if err := replies[i][last].beside(o); err != nil {
-					return nil, err
-				}
-			}
+		if err := beside(replies, o); err != nil {
+			return nil, err
 		}
 	}
 	if len(replies) == 0 {
@@ -200,13 +196,25 @@ func same(a, b Message) bool {
 	})
 }
 
-// beside reads what stands beside a reply in the object that holds it: token ids and
-// log-probs.
-func (m *Message) beside(o object) error {
-	if m.Role != chat.Assistant {
-		return nil
+// beside reads what stands beside replies in the object that holds them: the token
+// ids and log-probs of one, the prompt of all.
+func beside(replies [][]Message, o object) error {
+	for _, reply := range replies {
+		if len(reply) == 0 || reply[len(reply)-1].Role != chat.Assistant {
+			continue
+		}
+		last := &reply[len(reply)-1]
+		if len(replies) == 1 {
+			return last.recordedIDs(o)
+		}
+		if prompt, ok := o.arrayOf([]string{"prompt_token_ids"}); ok && last.prompt == nil {
+			var err error
+			if last.prompt, err = prompt.ids(); err != nil {
+				return err
+			}
+		}
 	}
-	return m.recordedIDs(o)
+	return nil
 }
 
 // alternatives reads one reply, or several that were sampled from one prompt: text,
@@ -265,16 +273,7 @@ func (o object) alternatives(between string) ([][]Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(all) == 1 && len(all[0]) > 0 {
-			err = all[0][len(all[0])-1].beside(o)
-		} else if prompt, ok := o.arrayOf([]string{"prompt_token_ids"}); ok {
-			for i := range all { // of all choices
-				if last := len(all[i]) - 1; last >= 0 && all[i][last].prompt == nil {
-					all[i][last].prompt, err = prompt.ids()
-				}
-			}
-		}
-		return all, err
+		return all, beside(all, o)
 	}
 	m := Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: o.value}
 	if !o.has("role") && !o.has("content") {
