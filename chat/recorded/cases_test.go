@@ -493,6 +493,15 @@ openai-messages: run "run-0" of group "run-0"
   tool( 2) "two"
   notice: 1 tool messages without an id and a call, shown as observations
 `},
+	{"notes after results", `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1", "content": "one"}, {"role": "tool", "content": "note"}, {"role": "tool", "content": "more"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {}
+  tool( 1) "one"
+  user observes "note"
+  user observes "more"
+  assistant "a"
+  notice: 2 tool messages without an id and a call, shown as observations
+`},
 	{"a user's note between results", `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}, {"id": "2", "name": "g"}]}, {"role": "tool", "tool_call_id": "1", "content": "one"}, {"role": "user", "content": "note"}, {"role": "tool", "tool_call_id": "2", "content": "two"}]}`, `
 openai-messages: run "run-0" of group "run-0"
   assistant null calls f(1) {} calls g(2) {}

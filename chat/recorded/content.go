@@ -203,7 +203,7 @@ func (p part) shown() string {
 func (p part) hidden() { p.v.file.note("reasoning recorded encrypted or empty, left out") }
 
 // parts returns the text of a content that is shown to the model: what is no text
-// is a marker in brackets, counted. What the model said goes through Message.say.
+// is a marker in brackets, counted. What the model said goes through speech.say.
 func (v value) parts() (string, error) {
 	parts, err := v.content()
 	if err != nil {
@@ -242,78 +242,6 @@ func (p part) show() (string, error) {
 	return p.shown(), nil
 }
 
-// afterCall is the notice of what a message cannot hold in its order.
-const afterCall = "text or reasoning after a call, placed before it"
-
-// refused is an error that also is ErrRefused.
-type refused struct{ error }
-
-func (refused) Is(target error) bool { return target == ErrRefused }
-
-// say appends a part of what the model said; between stands between two texts.
-// Something that is no text cannot stand in sampled tokens.
-func (m *Message) say(p part, between string) error {
-	if len(m.ToolCalls) > 0 && strings.TrimSpace(p.text) != "" && p.kind <= reasoningPart {
-		p.v.file.note(afterCall)
-	}
-	switch p.kind {
-	case reasoningPart:
-		m.think(p.text)
-	case hiddenPart:
-		p.hidden()
-	case callPart:
-		c, err := call(p.v)
-		if err != nil {
-			return err
-		}
-		m.ToolCalls = append(m.ToolCalls, c)
-	case resultPart, markerPart:
-		if !m.NotSampled {
-			name := p.text
-			if p.kind == resultPart {
-				name = "a tool result"
-			}
-			return refused{p.v.errorf("%s in what the model said cannot be told in tokens: leave out the run, or give the message \"weight\": 0", name)}
-		}
-		text, err := p.show()
-		if err != nil {
-			return err
-		}
-		m.write(text, between)
-	default:
-		m.write(p.text, between)
-	}
-	return nil
-}
-
-// write appends text to the content.
-func (m *Message) write(text, between string) {
-	if m.Content != "" && !strings.HasSuffix(m.Content, thinkEnd) {
-		m.Content += between
-	}
-	m.Content += text
-	m.NoContent = false
-}
-
-const thinkEnd = "\n</think>\n\n"
-
-// think appends reasoning. What the model thought after it had said something
-// stands in the content, in tags.
-func (m *Message) think(text string) {
-	switch {
-	case text == "":
-	case m.Content != "":
-		if !strings.HasSuffix(m.Content, "\n") {
-			m.Content += "\n"
-		}
-		m.Content += "<think>\n" + text + thinkEnd
-	case m.Reasoning != "":
-		m.Reasoning += "\n\n" + text
-	default:
-		m.Reasoning = text
-	}
-}
-
 // reasoning returns what the fields beside the content tell of the model's thinking.
 // Servers repeat it in several spellings: the one that says most counts.
 func (o object) reasoning() (string, error) {
@@ -336,7 +264,7 @@ func (o object) reasoning() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		var said Message
+		var said speech
 		for _, p := range parts {
 			if p.kind == hiddenPart {
 				p.hidden()
@@ -344,8 +272,8 @@ func (o object) reasoning() (string, error) {
 			}
 			said.think(p.text)
 		}
-		if n := len(strings.Join(strings.Fields(said.Reasoning), "")); n > size {
-			best, size = said.Reasoning, n
+		if n := len(strings.Join(strings.Fields(string(said.reasoning)), "")); n > size {
+			best, size = string(said.reasoning), n
 		}
 	}
 	return best, nil

@@ -121,7 +121,7 @@ func langChainMessage(o object, kind string) ([]Message, error) {
 		last.ToolCalls = union(last.ToolCalls, calls)
 	}
 	if extra, ok := o.child("additional_kwargs"); ok {
-		said := Message{}
+		var said Message
 		if err := said.fieldCalls(extra); err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package recorded
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -181,7 +180,7 @@ func (m *Message) contentParts(content value) ([]part, error) {
 // results in it.
 func (m Message) told(parts []part, between string) ([]Message, error) {
 	var messages []Message
-	text := m
+	text := speech{Message: m}
 	for _, p := range parts {
 		if p.kind != resultPart || m.Role == chat.ToolRole {
 			s, err := p.show()
@@ -192,7 +191,7 @@ func (m Message) told(parts []part, between string) ([]Message, error) {
 			continue
 		}
 		if !text.NoContent {
-			messages, text = append(messages, text), m
+			messages, text = append(messages, text.message()), speech{Message: m}
 		}
 		result, err := toolResult(p)
 		if err != nil {
@@ -201,7 +200,7 @@ func (m Message) told(parts []part, between string) ([]Message, error) {
 		messages = append(messages, result)
 	}
 	if !text.NoContent || len(messages) == 0 {
-		messages = append(messages, text)
+		messages = append(messages, text.message())
 	}
 	return messages, nil
 }
@@ -230,25 +229,26 @@ func toolResult(p part) (Message, error) {
 	if err != nil {
 		return m, err
 	}
+	text := speech{Message: m}
 	for _, p := range parts {
 		s, err := p.show()
 		if err != nil {
 			return m, err
 		}
-		m.write(s, "")
+		text.write(s, "")
 	}
-	return m, nil
+	return text.message(), nil
 }
 
 // spoken returns what the model said: one message, or several where the server ran
 // tools in between.
 func (m Message) spoken(o object, parts []part, between string) ([]Message, error) {
 	m.NotSampled = o.notSampled()
-	empty := m
+	said := speech{Message: m}
 	var messages []Message
 	for _, p := range parts {
 		if p.kind != resultPart {
-			if err := m.say(p, between); err != nil {
+			if err := said.say(p, between); err != nil {
 				return nil, err
 			}
 			continue
@@ -257,24 +257,24 @@ func (m Message) spoken(o object, parts []part, between string) ([]Message, erro
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, m, result)
-		m = empty
+		messages = append(messages, said.message(), result)
+		said = speech{Message: m}
 	}
 	if refusal, ok := o.first("refusal"); ok && refusal.kind() == '"' {
-		if err := m.say(part{text: refusal.scalar(), v: refusal}, between); err != nil {
+		if err := said.say(part{text: refusal.scalar(), v: refusal}, between); err != nil {
 			return nil, err
 		}
 	}
-	if audio, ok := o.child("audio"); ok && m.NoContent {
-		if err := m.say(part{kind: markerPart, text: "audio", v: audio.value}, between); err != nil {
+	if audio, ok := o.child("audio"); ok && said.NoContent {
+		if err := said.say(part{kind: markerPart, text: "audio", v: audio.value}, between); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.fieldCalls(o); err != nil {
+	if err := said.fieldCalls(o); err != nil {
 		return nil, err
 	}
-	if len(messages) == 0 || !m.NoContent || m.Reasoning != "" || len(m.ToolCalls) > 0 {
-		messages = append(messages, m)
+	if len(messages) == 0 || !said.empty() {
+		messages = append(messages, said.message())
 	}
 	first := &messages[0]
 	reasoning, err := o.reasoning()
@@ -315,9 +315,18 @@ func (m *Message) fieldCalls(o object) error {
 // union appends to calls those of more that are not among them: forms that repeat
 // calls in several places are taken once.
 func union(calls, more []chat.ToolCall) []chat.ToolCall {
+	name := func(c chat.ToolCall) [2]string {
+		if c.ID != "" {
+			return [2]string{c.ID, ""}
+		}
+		return [2]string{"", c.Name}
+	}
+	known := make(map[[2]string]bool, len(calls))
+	for _, c := range calls {
+		known[name(c)] = true
+	}
 	for _, c := range more {
-		same := func(d chat.ToolCall) bool { return d.ID == c.ID && (c.ID != "" || d.Name == c.Name) }
-		if !slices.ContainsFunc(calls, same) {
+		if !known[name(c)] {
 			calls = append(calls, c)
 		}
 	}
@@ -339,9 +348,11 @@ func (m *Message) userSide(o object) error {
 	if err != nil || len(calls) == 0 {
 		return err
 	}
+	text := speech{Message: *m, content: []byte(m.Content)}
 	for _, call := range calls {
-		m.write(call.canonical(), "\n")
+		text.write(call.canonical(), "\n")
 	}
+	*m = text.message()
 	m.Observation = true
 	o.file.note("tool calls of the user, shown as observations")
 	return nil

@@ -40,12 +40,12 @@ func (r *Run) pair() error {
 		if m.Role != chat.ToolRole || owner[i] >= 0 {
 			continue
 		}
-		block := r.unpaired(i, owner)
+		block, named := r.unpaired(i, last, owner)
 		waiting := waiting(calls[:next], r.since(last), last, len(block))
 		for n, j := range block {
 			if n < len(waiting) {
 				waiting[n].answered, owner[j] = true, waiting[n].message
-			} else if err := r.noCall(j, owner); err != nil {
+			} else if err := r.noCall(j, named); err != nil {
 				return err
 			}
 		}
@@ -76,15 +76,18 @@ func (r *Run) calls() (calls []openCall, byID map[string]int) {
 }
 
 // unpaired returns the results without a call from message i to the next assistant
-// message.
-func (r *Run) unpaired(i int, owner []int) []int {
-	var block []int
-	for ; i < len(r.Messages) && r.Messages[i].Role != chat.Assistant; i++ {
-		if r.Messages[i].Role == chat.ToolRole && owner[i] < 0 {
-			block = append(block, i)
+// message. named reports whether others after the assistant message last name theirs.
+func (r *Run) unpaired(i, last int, owner []int) (block []int, named bool) {
+	for j := last + 1; j < len(r.Messages) && r.Messages[j].Role != chat.Assistant; j++ {
+		switch m := r.Messages[j]; {
+		case m.Role != chat.ToolRole:
+		case owner[j] >= 0:
+			named = named || m.ToolCallID != ""
+		case j >= i:
+			block = append(block, j)
 		}
 	}
-	return block
+	return block, named
 }
 
 // since returns the message after the last result before an assistant message.
@@ -103,8 +106,9 @@ func (r *Run) since(assistant int) int {
 func waiting(calls []openCall, first, last, n int) []*openCall {
 	var open []*openCall
 	own := 0
-	for i := range calls {
-		if !calls[i].answered && calls[i].message >= first {
+	from, _ := slices.BinarySearchFunc(calls, first, func(c openCall, first int) int { return c.message - first })
+	for i := from; i < len(calls); i++ {
+		if !calls[i].answered {
 			open = append(open, &calls[i])
 			if calls[i].message == last {
 				own++
@@ -114,17 +118,11 @@ func waiting(calls []openCall, first, last, n int) []*openCall {
 	return open[max(0, len(open)-max(own, n)):]
 }
 
-// noCall takes a result that answers no call: a note without an id between results
-// that have one is what the environment said.
-func (r *Run) noCall(i int, owner []int) error {
+// noCall takes a result that answers no call: a note without an id among results
+// that name their call is what the environment said.
+func (r *Run) noCall(i int, named bool) error {
 	m := &r.Messages[i]
-	among := false
-	for _, step := range []int{-1, 1} {
-		for j := i + step; j >= 0 && j < len(r.Messages) && r.Messages[j].Role == chat.ToolRole; j += step {
-			among = among || owner[j] >= 0 && r.Messages[j].ToolCallID != ""
-		}
-	}
-	if m.ToolCallID != "" || !among {
+	if m.ToolCallID != "" || !named {
 		return m.at.errorf("a tool result that answers no call: no call before it is without a result")
 	}
 	m.Role, m.Observation = chat.User, true

@@ -378,6 +378,38 @@ func escaped(v []byte) []byte {
 	return out
 }
 
+// TestLargeShapes reads recordings of unusual shapes, each in time that grows with its
+// length alone.
+func TestLargeShapes(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	many := func(text string, n int) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
+	run := func(messages string) string { return `{"messages": [` + messages + `]}` }
+	word := `{"role": "user", "content": "` + strings.Repeat("word ", n) + `"}`
+	for _, c := range []struct{ name, text, want string }{
+		{"text and thinking in turn", run(`{"role": "assistant", "content": [` + many(`{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}`, n) + `]}`), ""},
+		{"text and images in turn", run(`{"role": "user", "content": [` + many(`"a", {"type": "image"}`, n) + `]}`), ""},
+		{"messages that go on", `{"input": "q", "output": [` + many(`{"type": "message", "role": "assistant", "content": "a"}`, n) + `]}`, ""},
+		{"calls in two places", run(`{"role": "assistant", "content": [` + many(`{"type": "tool_use", "name": "f"}`, n) + `], "tool_calls": [` + many(`{"name": "g"}`, n) + `]}`), ""},
+		{"calls and results in turn", run(many(`{"role": "assistant", "tool_calls": [{"name": "f"}]}, {"role": "tool", "content": "r"}`, n)), ""},
+		{"calls without results", run(many(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}`, n) + "," + many(`{"role": "tool", "tool_call_id": "1"}`, n)), ""},
+		{"notes", run(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, ` + many(`{"role": "tool"}`, n)), ""},
+		{"runs", "[" + many(run(`{"role": "assistant", "content": "a"}`), n) + "]", ""},
+		{"runs in an object", `{"runs": [` + many(run(`{"role": "assistant", "content": "a"}`), n) + "]}", ""},
+		{"messages a line", strings.Repeat(`{"role": "user", "content": "a"}`+"\n", n), ""},
+		{"ids that repeat", strings.Repeat(`{"id": 1, "messages": []}`+"\n", n), ""},
+		{"arrays around", strings.Repeat("[", 9000) + word + strings.Repeat("]", 9000), "nested in more than 32 objects and arrays"},
+		{"objects around", strings.Repeat(`{"content": `, 9000) + word + strings.Repeat("}", 9000), "no known form"},
+		{"parts within parts", run(`{"role": "user", "content": ` + strings.Repeat(`[{"type": "text", "text": `, 4000) + `"a"` + strings.Repeat("}]", 4000) + "}"), "nested in more than 32 objects and arrays"},
+		{"deep arguments", run(`{"role": "assistant", "tool_calls": [{"name": "f", "arguments": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}]}`), ""},
+	} {
+		_, err := Read("f", strings.NewReader(c.text))
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) || len(got) > 4000 {
+			t.Errorf("%s: %.4000s, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // FuzzReader checks that no input makes a Reader panic or hang, that its errors name
 // the file, and that runs do not depend on how the input arrives or is compressed.
 func FuzzReader(f *testing.F) {

@@ -48,6 +48,7 @@ func readResponses(d document) ([]Run, error) {
 	r := responses{}
 	if d.items != nil {
 		err := r.items(d.items)
+		r.close()
 		return []Run{{Messages: r.messages, Tools: r.tools}}, err
 	}
 	run, err := header(d.object)
@@ -75,7 +76,7 @@ func readResponses(d document) ([]Run, error) {
 	}
 	if v, ok := request.get("instructions"); ok && v.kind() == '"' {
 		text, _ := v.text()
-		r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
+		r.add(Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
 	}
 	from := []object{request, response}
 	fields := [][]string{{"input"}, {"output"}}
@@ -93,6 +94,7 @@ func readResponses(d document) ([]Run, error) {
 			}
 		}
 	}
+	r.close()
 	run.Messages, run.Tools = r.messages, append(run.Tools, r.tools...)
 	return []Run{run}, nil
 }
@@ -102,7 +104,29 @@ func readResponses(d document) ([]Run, error) {
 type responses struct {
 	messages []Message
 	tools    []chat.Tool
-	open     bool // the last message is an assistant message that may go on
+	turn     *speech // the assistant message that goes on
+}
+
+// add appends a message.
+func (r *responses) add(m ...Message) {
+	r.close()
+	r.messages = append(r.messages, m...)
+}
+
+// close ends the turn of the assistant.
+func (r *responses) close() {
+	if r.turn != nil {
+		r.messages = append(r.messages, r.turn.message())
+		r.turn = nil
+	}
+}
+
+// assistant returns the assistant message that goes on.
+func (r *responses) assistant(v value) *speech {
+	if r.turn == nil {
+		r.turn = &speech{Message: Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: v}}
+	}
+	return r.turn
 }
 
 // list reads an array of items; a text is that of the user in the input, and of the
@@ -121,13 +145,12 @@ func (r *responses) list(v value, name string) error {
 			err = v.errorf("%d replies, want one", len(replies))
 		}
 		if err == nil {
-			r.messages = append(r.messages, replies[0]...)
+			r.add(replies[0]...)
 		}
 		return err
 	}
 	text, err := v.text()
-	r.open = false
-	r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
+	r.add(Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
 	return err
 }
 
@@ -138,15 +161,6 @@ func (r *responses) items(items []value) error {
 		}
 	}
 	return nil
-}
-
-// assistant returns the assistant message that goes on.
-func (r *responses) assistant(v value) *Message {
-	if !r.open {
-		r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: v})
-		r.open = true
-	}
-	return &r.messages[len(r.messages)-1]
 }
 
 func (r *responses) item(v value) error {
@@ -194,12 +208,11 @@ func (r *responses) message(v value, o object) error {
 	}
 	m := messages[0]
 	if m.Role != chat.Assistant || len(messages) > 1 {
-		r.open = false
-		r.messages = append(r.messages, messages...)
+		r.add(messages...)
 		return nil
 	}
-	if r.open && r.messages[len(r.messages)-1].NotSampled != m.NotSampled {
-		r.open = false
+	if r.turn != nil && r.turn.NotSampled != m.NotSampled {
+		r.close()
 	}
 	a := r.assistant(v)
 	if m.Content != "" && len(a.ToolCalls) > 0 {
@@ -216,14 +229,14 @@ func (r *responses) message(v value, o object) error {
 
 // sampled reads the token ids that stand with the last item of what was sampled at
 // once.
-func (r *responses) sampled(a *Message, o object) error {
+func (r *responses) sampled(a *speech, o object) error {
 	var m Message
 	if err := m.recordedIDs(o); err != nil {
 		return err
 	}
 	if m.IDs != nil {
 		a.IDs, a.LogProbs, a.prompt = m.IDs, m.LogProbs, m.prompt
-		r.open = false
+		r.close()
 	}
 	return nil
 }
@@ -278,7 +291,7 @@ func (r *responses) call(v value, o object, kind string) error {
 	if !server {
 		return nil
 	}
-	r.open = false
+	r.close()
 	m := Message{Message: chat.Message{Role: chat.ToolRole, ToolCallID: c.ID}, at: v}
 	result, ok := o.first("output", "outputs", "results", "result", "error")
 	switch {
@@ -291,7 +304,7 @@ func (r *responses) call(v value, o object, kind string) error {
 			return err
 		}
 	}
-	r.messages = append(r.messages, m)
+	r.add(m)
 	return nil
 }
 
@@ -320,8 +333,7 @@ func (r *responses) output(v value, o object, kind string) error {
 			}
 		}
 	}
-	r.open = false
-	r.messages = append(r.messages, m)
+	r.add(m)
 	return nil
 }
 

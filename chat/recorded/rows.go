@@ -249,6 +249,7 @@ func alternatives(v value, between string) ([][]Message, error) {
 	case matchResponses(d):
 		r := responses{}
 		err := r.items(items)
+		r.close()
 		return [][]Message{r.messages}, err
 	}
 	var all [][]Message
@@ -277,15 +278,15 @@ func (o object) alternatives(between string) ([][]Message, error) {
 	}
 	m := Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: o.value}
 	if !o.has("role") && !o.has("content") {
+		var err error
 		text, ok := o.first("text", "output_text", "generated_text")
 		if !ok {
 			return nil, o.errorf("no reply: want choices, a message, content or text")
 		}
-		s, err := text.text()
-		if err != nil {
+		if m.Content, err = text.text(); err != nil {
 			return nil, err
 		}
-		m.write(s, "")
+		m.NoContent = false
 		return [][]Message{{m}}, m.recordedIDs(o)
 	}
 	if o.has("role") {

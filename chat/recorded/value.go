@@ -57,6 +57,19 @@ type value struct {
 	file       *file
 	path       string // such as messages[3].content; empty at the top
 	start, end int
+	depth      int // of objects and arrays around it
+}
+
+// maxDepth bounds how deep values are taken apart. What recordings hold deeper,
+// such as arguments and schemas, is taken as text.
+const maxDepth = 32
+
+// tooDeep is the error of a value at maxDepth.
+func (v value) tooDeep() error {
+	if v.depth < maxDepth {
+		return nil
+	}
+	return v.errorf("nested in more than %d objects and arrays", maxDepth)
 }
 
 // lenient takes what Python's json writes: keys that repeat, and halves of
@@ -126,7 +139,7 @@ func (v value) embedded() (value, error) {
 	if err != nil {
 		return value{}, v.errorf("a string that should hold JSON: %s", err)
 	}
-	parsed.path = v.path
+	parsed.path, parsed.depth = v.path, v.depth+1
 	return parsed, nil
 }
 
@@ -163,6 +176,9 @@ func (v value) object() (object, error) {
 	if v.kind() != '{' {
 		return object{}, v.errorf("%s, want an object", kindNames[v.kind()])
 	}
+	if err := v.tooDeep(); err != nil {
+		return object{}, err
+	}
 	o := object{value: v}
 	d := decoder(v.bytes())
 	must(d.ReadToken())
@@ -180,7 +196,7 @@ func (v value) object() (object, error) {
 func (v value) next(d *jsontext.Decoder) value {
 	raw := must(d.ReadValue())
 	end := v.start + int(d.InputOffset())
-	return value{file: v.file, start: end - len(raw), end: end}
+	return value{file: v.file, start: end - len(raw), end: end, depth: v.depth + 1}
 }
 
 // must returns what was read from JSON that parse has validated.
@@ -213,7 +229,7 @@ func (o object) get(key string) (v value, ok bool) {
 // an empty string.
 func (o object) first(keys ...string) (v value, ok bool) {
 	for _, key := range keys {
-		if v, ok := o.get(key); ok && v.raw() != `""` {
+		if v, ok := o.get(key); ok && (v.kind() != '"' || v.end-v.start > len(`""`)) {
 			return v, true
 		}
 	}
@@ -305,6 +321,9 @@ func (o object) label(key string) (string, error) {
 func (v value) array() ([]value, error) {
 	if v.kind() != '[' {
 		return nil, v.errorf("%s, want an array", kindNames[v.kind()])
+	}
+	if err := v.tooDeep(); err != nil {
+		return nil, err
 	}
 	var items []value
 	d := decoder(v.bytes())
