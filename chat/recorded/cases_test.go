@@ -341,6 +341,13 @@ openai-messages: run "run-0" of group "run-0"
   notice: 1 recordings with invalid Unicode, shown as �
 `},
 
+	{"half a surrogate pair that was sampled", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\ud83d"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "�"
+  notice: 1 recordings with invalid Unicode, shown as �
+`},
+
 	// Token ids.
 	{"ids of vLLM", `{"messages": [{"role": "user", "content": "q"}], "response": {"prompt_token_ids": [1, 2], "choices": [{"token_ids": [3, 4], "logprobs": {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1}]}, "message": {"role": "assistant", "content": "ab"}}]}}`, `
 openai-messages: run "run-0" of group "run-0"

@@ -17,6 +17,7 @@ package recorded
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -149,9 +150,9 @@ func (d document) read(form *form) ([]Run, error) {
 // placeholders refuses a run in whose sampled text a marker stands that the file
 // itself does not hold.
 func (d document) placeholders(run *Run) error {
-	for kind := range run.Notices {
+	for _, kind := range slices.Sorted(maps.Keys(run.Notices)) {
 		_, marker, ok := strings.Cut(kind, " shown as ")
-		if !ok || bytes.Contains(d.bytes(), []byte(marker)) {
+		if !ok || marker[0] != '[' || bytes.Contains(d.bytes(), []byte(marker)) {
 			continue
 		}
 		for _, m := range run.Messages {
