@@ -29,7 +29,7 @@ type Options struct {
 // a line, of an array an element. What is one list of messages, or an object with
 // lists of runs in it, is held whole.
 type Reader struct {
-	Options
+	Options // to be set before the first Next
 	in      *source
 	started bool
 	place   place
@@ -166,7 +166,7 @@ func (r *Reader) document() (value, error) {
 	case r.place == inLines:
 		return r.take(0, r.in.lineEnd())
 	case r.place == inArray:
-		return r.next(next)
+		return r.elementAfter(next)
 	case next == '[':
 		return r.array()
 	}
@@ -245,9 +245,9 @@ func (r *Reader) array() (value, error) {
 	return r.take(0, r.in.valueEnd(0))
 }
 
-// next returns the next element of an array, of which the last one has been dropped;
+// elementAfter returns the next element of an array, of which the last one has been dropped;
 // after it comes the byte next.
-func (r *Reader) next(next byte) (value, error) {
+func (r *Reader) elementAfter(next byte) (value, error) {
 	switch next {
 	case ']':
 		r.in.drop(1)
