@@ -91,7 +91,6 @@ func (r *Reader) Next() (Run, error) {
 	run := r.runs[0]
 	r.runs = r.runs[1:]
 	r.name(&run)
-	r.count++
 	return run, nil
 }
 
@@ -116,7 +115,7 @@ func (r *Reader) more() error {
 	}
 	inner := d.inner()
 	if len(inner) == 0 {
-		return noRuns{v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, prompt, input or output, or an array of messages")}
+		return d.unknown()
 	}
 	for i := len(inner) - 1; i >= 0; i-- {
 		r.stack = append(r.stack, inner[i])
@@ -124,7 +123,29 @@ func (r *Reader) more() error {
 	return nil
 }
 
-// name makes the id of a run unique.
+// readDocument reads the runs of a document that has a form.
+func readDocument(d document) ([]Run, error) {
+	if form := d.form(); form != nil {
+		return d.read(form)
+	}
+	return nil, d.unknown()
+}
+
+// unknown is the error of a document without a form.
+func (d document) unknown() error {
+	return noRuns{d.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, prompt, input or output, or an array of messages")}
+}
+
+// named gives every run an id of its own, and a group.
+func named(runs []Run) []Run {
+	r := Reader{seen: make(map[uint64]int)}
+	for i := range runs {
+		r.name(&runs[i])
+	}
+	return runs
+}
+
+// name makes the id of the next run unique.
 func (r *Reader) name(run *Run) {
 	if run.ID == "" {
 		run.ID = fmt.Sprintf("run-%d", r.count)
@@ -135,6 +156,7 @@ func (r *Reader) name(run *Run) {
 		run.ID = fmt.Sprintf("%s#%d", id, r.seen[hash(id)])
 	}
 	r.seen[hash(run.ID)]++
+	r.count++
 	if run.Group == "" {
 		run.Group = run.ID
 	}

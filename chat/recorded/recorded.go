@@ -130,7 +130,7 @@ func (d document) read(form *form) ([]Run, error) {
 		if form.name != trajectory.Form { // whose messages were read before
 			run.Messages = readTags(run.Messages)
 		}
-		if err := d.placeholders(run); err != nil {
+		if err := run.placeholders(); err != nil {
 			return nil, err
 		}
 		if err := run.pair(); err != nil {
@@ -149,14 +149,14 @@ func (d document) read(form *form) ([]Run, error) {
 
 // placeholders refuses a run in whose sampled text a marker stands that the file
 // itself does not hold.
-func (d document) placeholders(run *Run) error {
-	for _, kind := range slices.Sorted(maps.Keys(run.Notices)) {
+func (r *Run) placeholders() error {
+	for _, kind := range slices.Sorted(maps.Keys(r.Notices)) {
 		_, marker, ok := strings.Cut(kind, " shown as ")
-		if !ok || marker[0] != '[' || bytes.Contains(d.bytes(), []byte(marker)) {
+		if !ok || marker[0] != '[' {
 			continue
 		}
-		for _, m := range run.Messages {
-			if sampled(m) && strings.Contains(m.Content+m.Reasoning, marker) {
+		for _, m := range r.Messages {
+			if sampled(m) && strings.Contains(m.Content+m.Reasoning, marker) && !bytes.Contains(m.at.file.data, []byte(marker)) {
 				return refused{m.at.errorf("%s in what the model said cannot be told in tokens: leave out the run", marker)}
 			}
 		}

@@ -34,14 +34,14 @@ func decompressed(name string, r io.Reader) *source {
 			s.err = fmt.Errorf("%s: gzip: %w", name, err)
 			return s
 		}
-		s.r = named{"gzip", z}
+		s.r = decompressor{"gzip", z}
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			s.err = fmt.Errorf("%s: zstd: %w", name, err)
 			return s
 		}
-		s.r, s.done = named{"zstd", z}, z.Close
+		s.r, s.done = decompressor{"zstd", z}, z.Close
 	}
 	if s.has(2) && bytes.HasPrefix(s.window(), []byte("\ufeff")) { // a byte order mark, as some editors write
 		s.drop(len("\ufeff"))
@@ -49,13 +49,13 @@ func decompressed(name string, r io.Reader) *source {
 	return s
 }
 
-// named says in errors what was being read.
-type named struct {
+// decompressor says in errors what was being read.
+type decompressor struct {
 	what string
 	r    io.Reader
 }
 
-func (n named) Read(p []byte) (int, error) {
+func (n decompressor) Read(p []byte) (int, error) {
 	read, err := n.r.Read(p)
 	if err != nil && err != io.EOF {
 		err = fmt.Errorf("%s: %w", n.what, err)
