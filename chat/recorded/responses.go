@@ -48,7 +48,6 @@ func readResponses(d document) ([]Run, error) {
 	r := responses{}
 	if d.items != nil {
 		err := r.items(d.items)
-		r.close()
 		return []Run{{Messages: r.messages, Tools: r.tools}}, err
 	}
 	run, err := header(d.object)
@@ -94,7 +93,6 @@ func readResponses(d document) ([]Run, error) {
 			}
 		}
 	}
-	r.close()
 	run.Messages, run.Tools = r.messages, append(run.Tools, r.tools...)
 	return []Run{run}, nil
 }
@@ -104,29 +102,46 @@ func readResponses(d document) ([]Run, error) {
 type responses struct {
 	messages []Message
 	tools    []chat.Tool
-	turn     *speech // the assistant message that goes on
+	open     bool    // the last message is an assistant message that may go on
+	said     *speech // that message while it grows
 }
 
-// add appends a message.
-func (r *responses) add(m ...Message) {
-	r.close()
-	r.messages = append(r.messages, m...)
+// assistant returns the assistant message that goes on.
+func (r *responses) assistant(v value) *Message {
+	if !r.open {
+		r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: v})
+		r.open = true
+	}
+	return &r.messages[len(r.messages)-1]
+}
+
+// speech returns the assistant message that goes on, for growing.
+func (r *responses) speech(v value) *speech {
+	m := r.assistant(v)
+	if r.said == nil {
+		r.said = &speech{Message: *m, content: []byte(m.Content), reasoning: []byte(m.Reasoning)}
+	}
+	return r.said
+}
+
+// settle writes what has grown into its message.
+func (r *responses) settle() {
+	if r.said != nil {
+		r.messages[len(r.messages)-1] = r.said.message()
+		r.said = nil
+	}
 }
 
 // close ends the turn of the assistant.
 func (r *responses) close() {
-	if r.turn != nil {
-		r.messages = append(r.messages, r.turn.message())
-		r.turn = nil
-	}
+	r.settle()
+	r.open = false
 }
 
-// assistant returns the assistant message that goes on.
-func (r *responses) assistant(v value) *speech {
-	if r.turn == nil {
-		r.turn = &speech{Message: Message{Message: chat.Message{Role: chat.Assistant, NoContent: true}, at: v}}
-	}
-	return r.turn
+// add appends messages.
+func (r *responses) add(m ...Message) {
+	r.close()
+	r.messages = append(r.messages, m...)
 }
 
 // list reads an array of items; a text is that of the user in the input, and of the
@@ -155,15 +170,18 @@ func (r *responses) list(v value, name string) error {
 }
 
 func (r *responses) items(items []value) error {
+	defer r.settle()
 	for _, v := range items {
-		if err := r.item(v); err != nil {
+		if err := r.take(v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *responses) item(v value) error {
+func (r *responses) item(v value) error { return r.items([]value{v}) }
+
+func (r *responses) take(v value) error {
 	o, err := v.object()
 	if err != nil {
 		return err
@@ -211,10 +229,10 @@ func (r *responses) message(v value, o object) error {
 		r.add(messages...)
 		return nil
 	}
-	if r.turn != nil && r.turn.NotSampled != m.NotSampled {
+	if r.open && r.speech(v).NotSampled != m.NotSampled {
 		r.close()
 	}
-	a := r.assistant(v)
+	a := r.speech(v)
 	if m.Content != "" && len(a.ToolCalls) > 0 {
 		v.file.note(afterCall)
 	}
@@ -243,7 +261,7 @@ func (r *responses) sampled(a *speech, o object) error {
 
 // reasoning reads a reasoning item: its text, or the summary where that is all there is.
 func (r *responses) reasoning(v value, o object) error {
-	a := r.assistant(v)
+	a := r.speech(v)
 	text, _, err := o.words([]string{"content", "summary"})
 	if err != nil {
 		return err
@@ -282,7 +300,7 @@ func (r *responses) call(v value, o object, kind string) error {
 			break
 		}
 	}
-	a := r.assistant(v)
+	a := r.speech(v)
 	a.ToolCalls = append(a.ToolCalls, c)
 	if err := r.sampled(a, o); err != nil {
 		return err

@@ -249,7 +249,6 @@ func alternatives(v value, between string) ([][]Message, error) {
 	case matchResponses(d):
 		r := responses{}
 		err := r.items(items)
-		r.close()
 		return [][]Message{r.messages}, err
 	}
 	var all [][]Message
