@@ -317,7 +317,7 @@ func (r *Reader) gather(first value) (value, error) {
 		return value{}, r.in.err
 	}
 	data = append(data, ']')
-	f := &file{name: r.in.name, data: data, first: line, reading: first.file.reading}
+	f := &file{name: r.in.name, data: data, first: line, lines: true, reading: first.file.reading}
 	list := value{file: f, end: len(data)}
 	if d, err := open(list); err != nil || d.form() == nil {
 		return value{file: f, start: 1, end: 1 + firstEnd}, err // which is no run, and says so

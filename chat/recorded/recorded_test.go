@@ -168,7 +168,7 @@ func TestErrors(t *testing.T) {
 		{"\x00\x00", "f:1: invalid character '\\x00'"},
 		{"[\x00\x00", "f:1: invalid character '\\x00'"},
 		{"{\"messages\": []} x", "f:1: invalid character 'x'"},
-		{"{\"role\": \"user\", \"content\": \"q\"}\n{\"role\": \"king\"}\n", `f:2: [1].role: unknown role "king"`},
+		{"{\"role\": \"user\", \"content\": \"q\"}\n{\"role\": \"king\"}\n", `f:2: role: unknown role "king"`},
 		{"{\"a\": 1}\n{\"b\": 2}\n", "f:1: no known form"},
 		{"{\"role\": \"user\"}\n{\"role\": \n", "f:2: the JSON text ends early"},
 		{"\x1f\x8b\x08", "f: gzip: unexpected EOF"},

@@ -18,7 +18,8 @@ import (
 type file struct {
 	name  string
 	data  []byte
-	first int // the number of its first line
+	first int  // the number of its first line
+	lines bool // it is one array of lines, whose numbers tell the place of an item
 	*reading
 	at, atLine int // where line was asked for last, so that asking in order is cheap
 }
@@ -330,7 +331,9 @@ func (v value) array() ([]value, error) {
 	must(d.ReadToken())
 	for d.PeekKind() != ']' {
 		item := v.next(d)
-		item.path = fmt.Sprintf("%s[%d]", v.path, len(items))
+		if !v.file.lines || v.depth > 0 {
+			item.path = fmt.Sprintf("%s[%d]", v.path, len(items))
+		}
 		items = append(items, item)
 	}
 	return items, nil
