@@ -63,8 +63,12 @@ type Message struct {
 	// demonstration, copied context, a command of the user. It is shown and never
 	// trained.
 	NotSampled bool
-	prompt     []int32 // the ids of its whole prompt, while a run is read
-	at         value   // where the message stands
+	// Task marks a user message that states the task of the run although assistant
+	// messages come before it: a demonstration, or a greeting that no model wrote.
+	// The user messages before the first assistant message need no mark.
+	Task   bool
+	prompt []int32 // the ids of its whole prompt, while a run is read
+	at     value   // where the message stands
 }
 
 // form is one way of recording runs.
@@ -86,9 +90,13 @@ type document struct {
 
 var forms = []form{
 	{"infinirl-trajectory", matchTrajectory, readTrajectory},
+	{"claude-code", matchClaudeCode, readClaudeCode},
+	{"codex", matchCodex, readCodex},
+	{"tau2-bench", matchTau2, readTau2},
 	{"tau-bench", matchTauBench, readTauBench},
 	{"atif", matchATIF, readATIF},
 	{"swe-agent", matchSWEAgent, readSWEAgent},
+	{"openhands-v1", matchOpenHandsV1, readOpenHandsV1},
 	{"openhands", matchOpenHands, readOpenHands},
 	{"mini-swe-agent", matchMiniSWEAgent, readMiniSWEAgent},
 	{"prompt-completion", matchRow, readRow},

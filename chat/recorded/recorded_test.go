@@ -179,7 +179,7 @@ func TestErrors(t *testing.T) {
 		{`[{"type": "ai", "content": [{"type": "image"}]}]`, "f:1: [0].content[0]: image in what the model said"},
 		{`{"conversations": [{"from": "gpt", "value": [{"type": "image"}]}]}`, "f:1: conversations[0].value[0]: image in what the model said"},
 		{`{"messages": [{"role": "assistant", "audio": {"id": "x"}}]}`, "f:1: messages[0].audio: audio in what the model said"},
-		{`{"schema_version": "ATIF-v1.4", "steps": [{"source": "agent", "message": [{"type": "image"}]}]}`, "f:1: steps[0]: [image] in what the model said"},
+		{`{"schema_version": "ATIF-v1.4", "steps": [{"source": "agent", "message": [{"type": "image"}]}]}`, "f:1: steps[0].message[0]: a part of type"},
 		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [1, 2], "logprobs": [-1]}]}`, "f:1: messages[0].logprobs: 1 log-probs for 2 token ids"},
 		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [1, null]}]}`, "f:1: messages[0].token_ids: want an array of token ids: null among them"},
 		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [-1]}]}`, "f:1: messages[0].token_ids: token id -1, want 0 or more"},

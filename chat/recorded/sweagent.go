@@ -1,10 +1,18 @@
 package recorded
 
 import (
-	"strings"
-
 	"github.com/infinirl/infinirl/chat"
 )
+
+// The trajectories of SWE-agent, versions 0.x and 1.x (sweagent/types.py at 05ff843f,
+// HistoryItem):
+// the history is what the model saw. What it said is sampled.
+//
+// A demonstration (is_demo) is shown where it stood and is not sampled. As one user
+// message it is part of the opening. Message by message it comes before the task, as
+// if it were a part of the run: its user messages are marked as observations, so
+// that a condenser may drop the demonstration whole, and never keeps a solved task
+// without its solution; the task after it is marked as such, and stays.
 
 // matchSWEAgent accepts .traj files of SWE-agent: trajectory and history.
 func matchSWEAgent(d document) bool { return d.object.has("trajectory", "history") }
@@ -14,58 +22,83 @@ func readSWEAgent(d document) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := run.outcome(d.object, "", "info"); err != nil {
+		return nil, err
+	}
 	list, err := d.object.need("history")
 	if err != nil {
 		return nil, err
 	}
-	run.Messages, err = messageList(list)
+	items, err := list.array()
 	if err != nil {
 		return nil, err
 	}
-	markObservations(run.Messages)
+	demonstrated, answered := false, false // an assistant message of a demonstration, of the run
+	acted := false                         // some step of a demonstration stands before others
+	for i, item := range items {
+		m, demo, err := run.sweMessage(item)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case m.Role == chat.Assistant && demo:
+			m.NotSampled, demonstrated = true, true
+		case m.Role == chat.Assistant:
+			answered = true
+		case m.Role == chat.User && demo:
+			acted = acted || demoSteps(items[i:])
+			m.Observation = acted
+		case m.Role == chat.User:
+			m.Observation = answered
+			m.Task = demonstrated && !answered
+		}
+		run.Messages = append(run.Messages, m)
+	}
 	return []Run{run}, nil
 }
 
-// matchMiniSWEAgent accepts trajectories of mini-swe-agent: messages that say so,
-// or a list of messages in which users report return codes.
-func matchMiniSWEAgent(d document) bool {
-	if form, _ := d.object.text("trajectory_format"); strings.HasPrefix(form, "mini-swe-agent") {
-		return true
-	}
-	if !d.first.has("role") {
-		return false
-	}
-	for _, item := range d.items {
-		if item.kind() != '{' {
+// demoSteps reports whether the demonstration at the start of a history goes on with
+// a message of the assistant: it is told message by message.
+func demoSteps(items []value) bool {
+	for _, item := range items {
+		o, err := item.object()
+		if err != nil || !isDemo(o) {
 			return false
 		}
-		o, _ := item.object()
-		content, _ := o.text("content")
-		if role, _ := o.text("role"); role == "user" && strings.HasPrefix(content, "<returncode>") {
+		if role, _ := o.text("role"); role == "assistant" {
 			return true
 		}
 	}
 	return false
 }
 
-func readMiniSWEAgent(d document) ([]Run, error) {
-	runs, err := readMessages(d)
-	if err == nil {
-		markObservations(runs[0].Messages)
-	}
-	return runs, err
+func isDemo(o object) bool {
+	v, ok := o.get("is_demo")
+	return ok && v.kind() == 't'
 }
 
-// markObservations marks the user messages after the first assistant message: in
-// these forms the environment speaks as the user.
-func markObservations(messages []Message) {
-	answered := false
-	for i := range messages {
-		switch messages[i].Role {
-		case chat.Assistant:
-			answered = true
-		case chat.User:
-			messages[i].Observation = answered
+// sweMessage reads an item of the history.
+func (r *Run) sweMessage(v value) (m Message, demo bool, err error) {
+	if m, err = message(v); err != nil {
+		return m, false, err
+	}
+	o, err := v.object()
+	if err != nil {
+		return m, false, err
+	}
+	if m.Role == chat.Assistant && m.Reasoning == "" {
+		if m.Reasoning, err = thinking(o); err != nil {
+			return m, false, err
 		}
 	}
+	if ids, ok := o.get("tool_call_ids"); ok && m.Role == chat.ToolRole && m.ToolCallID == "" {
+		list, err := ids.array()
+		if err != nil {
+			return m, false, err
+		}
+		if len(list) > 0 {
+			m.ToolCallID = list[0].scalar()
+		}
+	}
+	return m, isDemo(o), nil
 }
