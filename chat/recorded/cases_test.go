@@ -81,6 +81,11 @@ openai-messages: run "run-0" of group "run-0"
   user "q"
   assistant reasons "one\n\ntwo" "a"
 `},
+	{"fields of the provider", `{"messages": [{"role": "user", "content": "q"}], "choices": [{"provider_specific_fields": {"token_ids": [3]}, "message": {"role": "assistant", "content": "a", "provider_specific_fields": {"thinking_blocks": [{"type": "thinking", "thinking": "why"}]}}}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant reasons "why" "a" ids [3]
+`},
 	{"reasoning_details", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "reasoning": null, "reasoning_details": [{"type": "reasoning.summary", "summary": "one"}, {"type": "reasoning.text", "text": "two"}, {"type": "reasoning.encrypted", "data": "x"}]}]}`, `
 openai-messages: run "run-0" of group "run-0"
   user "q"

@@ -248,6 +248,9 @@ func (o object) reasoning() (string, error) {
 	best, size := "", 0
 	for _, name := range []string{"reasoning_content", "reasoning", "thinking_blocks", "reasoning_details", "thinking", "reasoning_text"} {
 		v, ok := o.get(name)
+		if inner, has := o.child("provider_specific_fields"); has && !ok { // where LiteLLM puts some
+			v, ok = inner.get(name)
+		}
 		if !ok || v.kind() != '"' && v.kind() != '[' && v.kind() != '{' {
 			continue
 		}

@@ -19,6 +19,9 @@ var (
 // them. What an inner object told stays.
 func (m *Message) recordedIDs(o object) error {
 	ids, found := o.arrayOf(sampledIDNames)
+	if inner, ok := o.child("provider_specific_fields"); ok && !found { // where LiteLLM puts them
+		ids, found = inner.arrayOf(sampledIDNames)
+	}
 	var err error
 	if found && m.IDs == nil {
 		if m.IDs, err = ids.ids(); err != nil {
