@@ -54,7 +54,8 @@ var implementations = map[string][]string{
 var allowed = map[string][]string{
 	"chat/template":    {"github.com/ardanlabs/jinja"}, // Hugging Face chat templates
 	"chat/huggingface": {"github.com/ardanlabs/jinja"},
-	"token/bpe":        {"github.com/dlclark/regexp2", "golang.org/x/text"}, // tokenizer.json
+	"token/bpe":        {"github.com/dlclark/regexp2", "golang.org/x/text"},                     // tokenizer.json
+	"chat/recorded":    {"github.com/go-json-experiment/json", "github.com/klauspost/compress"}, // JSON level by level, zstd
 }
 
 type listed struct {

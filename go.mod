@@ -7,6 +7,8 @@ require (
 	github.com/ardanlabs/jinja v1.8.0
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/go-analyze/charts v0.6.4
+	github.com/go-json-experiment/json v1.27.2
+	github.com/klauspost/compress v1.20.4
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sys v0.50.0
 	golang.org/x/text v0.44.0

@@ -11,7 +11,8 @@ import (
 
 // Messages and tools are written in the OpenAI wire form: null content where there
 // is none, calls and tools wrapped in {"type": "function", "function": ...}.
-// Reading also takes content as an array of text parts, and calls without wrapping.
+// Reading also takes content as an array of text parts, calls without wrapping, and
+// arguments as an object, which is then written in the one layout of CanonicalJSON.
 
 type wireMessage struct {
 	Role        Role            `json:"role"`
@@ -69,7 +70,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		if f.Name == "" {
 			return fmt.Errorf("tool_calls[%d]: a call without a name", i)
 		}
-		arguments := string(f.Arguments)
+		arguments := string(CanonicalJSON(f.Arguments))
 		if len(f.Arguments) > 0 && f.Arguments[0] == '"' {
 			if err := json.Unmarshal(f.Arguments, &arguments); err != nil {
 				return err

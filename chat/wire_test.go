@@ -33,7 +33,7 @@ func TestWireForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), &m); err != nil || m.Content != "ab" {
 		t.Errorf("parts: %+v, %v", m, err)
 	}
-	if err := json.Unmarshal([]byte(`{"role":"assistant","tool_calls":[{"name":"f","arguments":{"x":1}}]}`), &m); err != nil || m.ToolCalls[0].Arguments != `{"x":1}` || !m.NoContent {
+	if err := json.Unmarshal([]byte(`{"role":"assistant","tool_calls":[{"name":"f","arguments":{"x":1}}]}`), &m); err != nil || m.ToolCalls[0].Arguments != `{"x": 1}` || !m.NoContent {
 		t.Errorf("bare call: %+v, %v", m, err)
 	}
 	for text, want := range map[string]string{

@@ -30,11 +30,6 @@ func completion(response object) (Message, error) {
 	if err != nil {
 		return m, err
 	}
-	if content, ok := said.get("content"); ok {
-		if m.Content, err = saidText(content); err != nil {
-			return m, err
-		}
-	}
 	if m.Reasoning == "" {
 		if m.Reasoning, err = thinking(said); err != nil {
 			return m, err

@@ -1,8 +1,6 @@
 package recorded
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -14,28 +12,6 @@ const (
 	shownFiles  = "files shown as [file]"
 	compactions = "condensations that the recording's own program made were passed over: the log is taken whole"
 )
-
-// eventForms are the forms of which a file may hold one event a line: all its lines
-// are one run. The first line is asked whether it is an event.
-var eventForms = []func(object) bool{isClaudeCode, isCodex, isEventV1, isEvent}
-
-// eventLines returns the documents of a file as one document if they are the events
-// of one run, one a line.
-func eventLines(documents []value) (document, bool, error) {
-	if len(documents) == 0 || documents[0].kind() != '{' {
-		return document{}, false, nil
-	}
-	first, err := documents[0].object()
-	if err != nil {
-		return document{}, false, err
-	}
-	for _, isEvent := range eventForms {
-		if isEvent(first) {
-			return document{value: documents[0], items: documents, first: first}, true, nil
-		}
-	}
-	return document{}, false, nil
-}
 
 // eventText returns the text of a content on the side of the user or environment: a
 // string, or parts. Images, files and other parts that are no text are shown as a marker
@@ -195,28 +171,12 @@ func thinking(o object) (string, error) {
 }
 
 // arguments writes the arguments of a call. Those given as a string stay byte for
-// byte; an object is written in one way, whatever way the file was: keys sorted, no
-// white space, escapes only where JSON needs them.
+// byte; an object is written in the one layout of chat.CanonicalJSON.
 func arguments(v value) (string, error) {
-	switch v.kind() {
-	case '"':
-		return v.text()
-	case 'n':
+	if v.kind() == 'n' {
 		return "{}", nil
 	}
-	d := json.NewDecoder(bytes.NewReader(v.file.data[v.start:v.end]))
-	d.UseNumber()
-	var decoded any
-	if err := d.Decode(&decoded); err != nil {
-		return "", v.errorf("arguments: %s", chat.Excerpt(err.Error()))
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(decoded); err != nil {
-		return "", v.errorf("arguments: %s", chat.Excerpt(err.Error()))
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return v.scalar(), nil
 }
 
 // eventCalls reads a list of calls, with their arguments in the way of arguments.

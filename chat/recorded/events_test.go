@@ -106,11 +106,11 @@ assistant "d"
 ! 1 token ids of steps with several model calls were left out
 `},
 	{"ATIF: results by id, in a later step of the system, and of nobody", `{"schema_version":"ATIF-v1.7","agent":{},"steps":[{"source":"user","message":[{"type":"text","text":"see "},{"type":"image","source":{"media_type":"image/png","path":"a.png"}}]},
-			{"source":"agent","message":"a","tool_calls":[{"tool_call_id":"c1","function_name":"f","arguments":{"b":1,"a":"<\u00e9>"}},{"tool_call_id":"c2","function_name":"g","arguments":"{ }"}]},
+			{"source":"agent","message":"a","tool_calls":[{"tool_call_id":"c1","function_name":"f","arguments":{"a":"<\u00e9>","b":1}},{"tool_call_id":"c2","function_name":"g","arguments":"{ }"}]},
 			{"source":"system","message":"","observation":{"results":[{"content":"by place"},{"source_call_id":"c1","content":"by id"},{"content":[{"type":"image","source":{"path":"b"}}]}]}}]}`,
 		`atif run-0 of run-0
 user "see [image]"
-assistant "a" c1:f{"a":"<é>","b":1} c2:g{ }
+assistant "a" c1:f{"a": "<é>", "b": 1} c2:g{ }
 tool "by place"
 tool c1 "by id"
 user observes "[image]"
@@ -129,6 +129,7 @@ assistant "deep"
 			"subagent_trajectories":[{"schema_version":"ATIF-v1.7","trajectory_id":"u","agent":{},"steps":[{"source":"agent","message":"s"}]}]}`,
 		`atif t of t tool f
 user "q"
+! 1 runs without a sampled token
 atif u of u
 assistant "s"
 `},
@@ -245,13 +246,13 @@ assistant (hm) "look" c1:terminal{"command": "ls", "security_risk": "LOW"}
 	{"OpenHands V1: an evaluation, and a command of the user", `{"instance_id":"i","instruction":"fix","test_result":{"resolved":true},"history":[
 			{"kind":"ActionEvent","source":"user","tool_name":"terminal","tool_call_id":"u","action":{"kind":"TerminalAction","command":"ls"}},
 			{"kind":"ObservationEvent","tool_call_id":"u","tool_name":"terminal","observation":{"kind":"O","content":[]}},
-			` + v1Call + `,{"kind":"ObservationEvent","tool_call_id":"c1","tool_name":"terminal","observation":{"kind":"O","exit_code":0}}]}`,
+			` + v1Call + `,{"kind":"ObservationEvent","tool_call_id":"c1","tool_name":"terminal","observation":{"exit_code":0,"kind":"O"}}]}`,
 		`openhands-v1 i of i score 1
 user "fix"
 user observes "User requested: terminal {\"command\":\"ls\"}"
 user observes ""
 assistant (hm) "look" c1:terminal{"command": "ls", "security_risk": "LOW"}
-tool c1 "{\"exit_code\":0,\"kind\":\"O\"}"
+tool c1 "{\"exit_code\": 0, \"kind\": \"O\"}"
 ! 1 observations without a text were shown as JSON
 `},
 
@@ -324,7 +325,7 @@ assistant "two"
 			{"id":"s1","task_id":"7","trial":0,"termination_reason":"user_stop","reward_info":{"reward":1.0},"messages":[
 				{"role":"assistant","content":"Hi!","tool_calls":null,"cost":0.0,"usage":null,"raw_data":null},
 				{"role":"user","content":"no signal","usage":{}},
-				{"role":"assistant","content":null,"tool_calls":[{"id":"c","name":"find","arguments":{"b": 1, "a": "x"},"requestor":"assistant"}],"usage":{"completion_tokens":3},"raw_data":{"message":{"role":"assistant","reasoning_content":"hm"}}},
+				{"role":"assistant","content":null,"tool_calls":[{"id":"c","name":"find","arguments":{"a":   "x", "b": 1},"requestor":"assistant"}],"usage":{"completion_tokens":3},"raw_data":{"message":{"role":"assistant","reasoning_content":"hm"}}},
 				{"id":"c","role":"tool","content":"found","requestor":"assistant","error":false},
 				{"role":"assistant","content":"toggle it","raw_data":{}},
 				{"role":"user","content":null,"tool_calls":[{"id":"u","name":"toggle","arguments":{},"requestor":"user"}]},
@@ -338,7 +339,7 @@ assistant "two"
 system "be kind"
 assistant shown "Hi!"
 user task "no signal"
-assistant (hm) c:find{"a":"x","b":1}
+assistant (hm) c:find{"a": "x", "b": 1}
 tool c "found"
 assistant "toggle it"
 user observes "toggle {}"
@@ -367,7 +368,7 @@ user "q"
 {"type":"attachment","uuid":"t1","parentUuid":"u1","sessionId":"s","attachment":{}}
 {"type":"assistant","uuid":"a1","parentUuid":"t1","sessionId":"s","message":{"id":"m1","role":"assistant","model":"c","content":[{"type":"thinking","thinking":"hm","signature":"q"}]}}
 {"type":"assistant","uuid":"a2","parentUuid":"a1","sessionId":"s","message":{"id":"m1","role":"assistant","model":"c","content":[{"type":"text","text":"look"},{"type":"redacted_thinking","data":"z"}]}}
-{"type":"assistant","uuid":"a3","parentUuid":"a2","sessionId":"s","message":{"id":"m1","role":"assistant","model":"c","content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"b":1,"a":2}}]}}
+{"type":"assistant","uuid":"a3","parentUuid":"a2","sessionId":"s","message":{"id":"m1","role":"assistant","model":"c","content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"a":2,"b":1}}]}}
 {"type":"assistant","uuid":"a4","parentUuid":"a3","sessionId":"s","message":{"id":"m1","role":"assistant","model":"c","content":[{"type":"tool_use","id":"c2","name":"Read","input":{}}]}}
 {"type":"user","uuid":"r1","parentUuid":"a3","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"one"}]}}
 {"type":"user","uuid":"r2","parentUuid":"a4","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"two"},{"type":"image","source":{}}]},{"type":"text","text":"and"},{"type":"document","source":{}}]}}
@@ -380,7 +381,7 @@ user "q"
 {"type":"user","uuid":"u2","parentUuid":"n","sessionId":"s","message":{"role":"user","content":"go on"}}`,
 		`claude-code s of s
 user "fix"
-assistant (hm) "look" c1:Bash{"a":2,"b":1} c2:Read{}
+assistant (hm) "look" c1:Bash{"a": 2, "b": 1} c2:Read{}
 tool c1 "one"
 tool c2 "two[image]"
 user "and\n[file]"
@@ -403,8 +404,8 @@ assistant "done"
 			{"type":"user","uuid":"u2","parentUuid":"a1","sessionId":"s","message":{"role":"user","content":"bye"}}]`,
 		`claude-code s of s
 user "q"
-assistant w:web_search{"query":"x"}
-tool w "{\"type\":\"web_search_tool_result_error\"}"
+assistant w:web_search{"query": "x"}
+tool w "{\"type\": \"web_search_tool_result_error\"}"
 assistant "found"
 user "bye"
 claude-code s/g1 of s/g1
@@ -412,6 +413,7 @@ user "sub"
 assistant "ok"
 claude-code s/e7 of s/e7
 user "sub 2"
+! 1 runs without a sampled token
 `},
 
 	{"Codex: items are the conversation", `{"timestamp":"t","type":"session_meta","payload":{"id":"th","cwd":"/w","cli_version":"0.128.0","base_instructions":{"text":"sys"}}}
@@ -426,11 +428,11 @@ user "sub 2"
 {"timestamp":"t","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"look"}],"phase":"commentary"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\": \"ls\"}","call_id":"c1"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin","call_id":"c2","status":"completed"}}
-{"timestamp":"t","type":"response_item","payload":{"type":"local_shell_call","call_id":"c3","status":"completed","action":{"type":"exec","command":["ls"]}}}
+{"timestamp":"t","type":"response_item","payload":{"type":"local_shell_call","call_id":"c3","status":"completed","action":{"command":["ls"],"type":"exec"}}}
 {"timestamp":"t","type":"response_item","payload":{"type":"function_call_output","call_id":"c1","output":"a b"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"custom_tool_call_output","call_id":"c2","output":{"content":"patched","success":true}}}
 {"timestamp":"t","type":"response_item","payload":{"type":"function_call_output","call_id":"c3","output":[{"type":"input_text","text":"c"},{"type":"input_image","image_url":"x"}]}}
-{"timestamp":"t","type":"response_item","payload":{"type":"web_search_call","id":"w","status":"completed","action":{"type":"search","query":"q"}}}
+{"timestamp":"t","type":"response_item","payload":{"type":"web_search_call","id":"w","status":"completed","action":{"query":"q","type":"search"}}}
 {"timestamp":"t","type":"response_item","payload":{"type":"tool_search_call","call_id":"c4","execution":"client","arguments":{"query":"q"}}}
 {"timestamp":"t","type":"response_item","payload":{"type":"tool_search_output","call_id":"c4","status":"completed","tools":[{"name":"f"}]}}
 {"timestamp":"t","type":"response_item","payload":{"type":"ghost_snapshot","ghost_commit":{}}}
@@ -443,12 +445,12 @@ system "sys"
 system "dev"
 user "fix [image]"
 assistant (sum
-hm) "look" c1:exec_command{"cmd": "ls"} c2:apply_patch*** Begin c3:local_shell{"command":["ls"],"type":"exec"}
+hm) "look" c1:exec_command{"cmd": "ls"} c2:apply_patch*** Begin c3:local_shell{"command": ["ls"], "type": "exec"}
 tool c1 "a b"
 tool c2 "patched"
 tool c3 "c[image]"
-assistant w:web_search{"query":"q","type":"search"} c4:tool_search{"query":"q"}
-tool c4 "[{\"name\":\"f\"}]"
+assistant w:web_search{"query": "q", "type": "search"} c4:tool_search{"query": "q"}
+tool c4 "[{\"name\": \"f\"}]"
 assistant "done"
 ! 1 condensations that the recording's own program made were passed over: the log is taken whole
 ! 2 images shown as [image]

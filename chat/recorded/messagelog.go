@@ -33,15 +33,9 @@ func readMessageLog(d document) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.IDs, err = ids.ids(); err != nil {
-			return nil, err
-		}
-		if logProbs, ok := o.get("generation_logprobs"); ok && m.Role == chat.Assistant {
-			if m.LogProbs, err = logProbs.floats(); err != nil {
+		if m.Role != chat.Assistant { // whose ids message has read
+			if m.IDs, err = ids.ids(); err != nil {
 				return nil, err
-			}
-			if len(m.LogProbs) != len(m.IDs) {
-				return nil, logProbs.errorf("%d log-probs for %d token ids", len(m.LogProbs), len(m.IDs))
 			}
 		}
 		run.Messages = append(run.Messages, m)

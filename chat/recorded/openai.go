@@ -1,7 +1,6 @@
 package recorded
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -9,113 +8,80 @@ import (
 
 // matchMessages accepts {"messages": [...]} and an array of messages.
 func matchMessages(d document) bool {
-	return d.object.has("messages") || d.first.has("role")
+	_, _, ok := d.conversation()
+	return ok || d.first.has("role")
 }
 
-func readMessages(d document) ([]Run, error) {
-	var run Run
-	list := d.value
-	if d.object.has("messages") {
-		var err error
-		if list, err = d.object.need("messages"); err != nil {
-			return nil, err
-		}
-		if run, err = header(d.object); err != nil {
-			return nil, err
+func readMessages(d document) ([]Run, error) { return readTurns(d, "") }
+
+// conversation returns the list of messages of an object, and the object that holds
+// it: the object itself, or the request in it.
+func (d document) conversation() (holder object, list value, ok bool) {
+	if list, ok := d.object.get("messages"); ok {
+		return d.object, list, true
+	}
+	for _, name := range []string{"request", "inputs", "input", "values", "state", "body", "kwargs"} {
+		if inner, ok := d.object.child(name); ok {
+			if list, ok := inner.get("messages"); ok && list.kind() == '[' {
+				return inner, list, true
+			}
 		}
 	}
-	messages, err := messageList(list)
-	if err != nil {
-		return nil, err
-	}
-	run.Messages = messages
-	return []Run{run}, nil
+	return object{}, value{}, false
 }
 
-// matchTauBench accepts the results of tau-bench: task_id, reward and traj.
-func matchTauBench(d document) bool { return d.object.has("traj", "reward") }
-
-func readTauBench(d document) ([]Run, error) {
-	list, err := d.object.need("traj")
-	if err != nil {
-		return nil, err
+// readTurns reads a conversation, the system prompt and the reply that may stand
+// beside it; between stands between two texts of one message.
+func readTurns(d document, between string) ([]Run, error) {
+	if d.items != nil {
+		messages, err := turns(d.items, between)
+		return []Run{{Messages: messages}}, err
 	}
+	holder, list, _ := d.conversation()
 	run, err := header(d.object)
 	if err != nil {
 		return nil, err
 	}
-	run.Messages, err = messageList(list)
-	return []Run{run}, err
-}
-
-// header reads what an object tells of its run beside the messages.
-func header(o object) (Run, error) {
-	var run Run
-	for _, key := range []string{"id", "trajectory_id", "session_id", "instance_id", "task_id"} {
-		if v, ok := o.get(key); ok && v.kind() != '{' && v.kind() != '[' {
-			run.ID, run.Group = v.scalar(), v.scalar()
-			if trial, ok := o.get("trial"); ok {
-				run.ID += "/" + trial.scalar()
-			}
-			break
-		}
-	}
-	for _, key := range []string{"score", "reward", "success"} {
-		if v, ok := o.get(key); ok {
-			score, err := v.number()
-			if err != nil {
-				return run, err
-			}
-			run.Score, run.HasScore = score, true
-			break
-		}
-	}
-	if v, ok := o.get("tools"); ok {
-		tools, err := toolList(v)
+	if holder.start != d.start {
+		inner, err := header(holder)
 		if err != nil {
-			return run, err
+			return nil, err
 		}
-		run.Tools = tools
+		run.complete(inner)
 	}
-	return run, nil
-}
-
-// toolList reads tool schemas, wrapped in {"type": "function", "function": ...} or
-// not; the schema is under parameters or input_schema.
-func toolList(v value) ([]chat.Tool, error) {
-	items, err := v.array()
+	if system, ok := holder.get("system"); ok {
+		text, err := system.parts()
+		if err != nil {
+			return nil, err
+		}
+		run.Messages = append(run.Messages, Message{Message: chat.Message{Role: chat.System, Content: text}, at: system})
+	}
+	items, err := list.array()
 	if err != nil {
 		return nil, err
 	}
-	var tools []chat.Tool
-	for _, item := range items {
-		o, err := item.object()
-		if err != nil {
-			return nil, err
-		}
-		if inner, ok := o.get("function"); ok {
-			if o, err = inner.object(); err != nil {
-				return nil, err
-			}
-		}
-		var tool chat.Tool
-		if tool.Name, err = o.text("name"); err != nil {
-			return nil, err
-		}
-		if tool.Name == "" { // a tool that the server brings along
-			tool.Name, _ = o.text("type")
-		}
-		if tool.Description, err = o.text("description"); err != nil {
-			return nil, err
-		}
-		for _, key := range []string{"parameters", "input_schema"} {
-			if schema, ok := o.get(key); ok {
-				tool.Parameters = []byte(schema.raw())
-			}
-		}
-		tools = append(tools, tool)
+	messages, err := turns(items, between)
+	if err != nil {
+		return nil, err
 	}
-	return tools, nil
+	run.Messages = append(run.Messages, messages...)
+	return run.reply(d.object, between)
+}
+
+// complete takes what the header of an inner object tells and the outer does not.
+func (r *Run) complete(inner Run) {
+	if r.ID == "" {
+		r.ID = inner.ID
+	}
+	if r.Group == "" {
+		r.Group = inner.Group
+	}
+	if !r.HasScore {
+		r.Score, r.HasScore = inner.Score, inner.HasScore
+	}
+	if r.Tools == nil {
+		r.Tools = inner.Tools
+	}
 }
 
 // messageList reads an array of OpenAI messages.
@@ -124,13 +90,18 @@ func messageList(v value) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	return turns(items, "")
+}
+
+// turns reads messages.
+func turns(items []value, between string) ([]Message, error) {
 	messages := make([]Message, 0, len(items))
 	for _, item := range items {
-		m, err := message(item)
+		more, err := turn(item, between)
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, m)
+		messages = append(messages, more...)
 	}
 	return messages, nil
 }
@@ -145,90 +116,246 @@ var roles = map[string]chat.Role{
 
 // message reads one OpenAI message.
 func message(v value) (Message, error) {
-	o, err := v.object()
+	messages, err := turn(v, "")
 	if err != nil {
-		return Message{}, err
+		return Message{at: v}, err
 	}
-	m := Message{at: v}
-	name, err := o.needText("role")
-	if err != nil {
-		return m, err
+	if len(messages) != 1 {
+		return Message{at: v}, v.errorf("one message expected, its content holds %d", len(messages))
 	}
-	var ok bool
-	if m.Role, ok = roles[name]; !ok {
-		role, _ := o.get("role")
-		return m, role.errorf("unknown role %q", chat.Excerpt(name))
-	}
-	if content, ok := o.get("content"); ok {
-		if m.Content, err = content.parts(); err != nil {
-			return m, err
-		}
-	} else {
-		m.NoContent = true
-	}
-	for _, key := range []string{"reasoning_content", "reasoning"} {
-		if r, ok := o.get(key); ok && r.kind() == '"' {
-			m.Reasoning, _ = r.text()
-		}
-	}
-	if m.Role == chat.Assistant {
-		if calls, ok := o.get("tool_calls"); ok {
-			if m.ToolCalls, err = callList(calls); err != nil {
-				return m, err
-			}
-		} else if legacy, ok := o.get("function_call"); ok {
-			call, err := call(legacy)
-			if err != nil {
-				return m, err
-			}
-			m.ToolCalls = []chat.ToolCall{call}
-		}
-	}
-	if m.Name, err = o.text("name"); err != nil {
-		return m, err
-	}
-	if m.ToolCallID, err = o.text("tool_call_id"); err != nil {
-		return m, err
-	}
-	return m, nil
+	return messages[0], nil
 }
 
-// parts returns the text of a content: a string, or parts of which those that are
-// no text are named in brackets.
-func (v value) parts() (string, error) {
-	if v.kind() != '[' {
-		return v.text()
-	}
-	items, err := v.array()
+// turn reads one message. Tool results among its content become messages of their
+// own, in the order of the content; between stands between two texts.
+func turn(v value, between string) ([]Message, error) {
+	o, err := v.object()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var text strings.Builder
-	for _, item := range items {
-		if item.kind() == '"' {
-			s, _ := item.text()
-			text.WriteString(s)
-			continue
+	name, err := o.needText("role")
+	if err != nil {
+		return nil, err
+	}
+	role, ok := roles[name]
+	if !ok {
+		at, _ := o.get("role")
+		return nil, at.errorf("unknown role %q", chat.Excerpt(name))
+	}
+	m := Message{Message: chat.Message{Role: role, NoContent: true}, at: v}
+	if m.Name, err = o.text("name"); err != nil {
+		return nil, err
+	}
+	if m.ToolCallID, err = o.label("tool_call_id"); err != nil {
+		return nil, err
+	}
+	var parts []part
+	if content, ok := o.get("content"); ok {
+		if parts, err = m.contentParts(content); err != nil {
+			return nil, err
 		}
-		o, err := item.object()
-		if err != nil {
-			return "", err
+	}
+	if role == chat.Assistant {
+		return m.spoken(o, parts, between)
+	}
+	messages, err := m.told(parts, between)
+	if err != nil {
+		return nil, err
+	}
+	return messages, messages[len(messages)-1].userSide(o)
+}
+
+// contentParts returns the parts of a content. What a tool returned may be any
+// object: its JSON is the text.
+func (m *Message) contentParts(content value) ([]part, error) {
+	if content.kind() == '{' && m.Role == chat.ToolRole {
+		if o, err := content.object(); err == nil && !o.has("type") && !o.has("text") {
+			return []part{{text: content.canonical(), v: content}}, nil
 		}
-		if s, ok := o.get("text"); ok {
-			t, err := s.text()
+	}
+	return content.content()
+}
+
+// told returns the messages of a content that is shown to the model: m, and the tool
+// results in it.
+func (m Message) told(parts []part, between string) ([]Message, error) {
+	var messages []Message
+	text := speech{Message: m}
+	for _, p := range parts {
+		if p.kind != resultPart || m.Role == chat.ToolRole {
+			s, err := p.show()
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			text.WriteString(t)
+			text.write(s, between)
 			continue
 		}
-		kind, err := o.needText("type")
-		if err != nil {
-			return "", err
+		if !text.NoContent {
+			messages, text = append(messages, text.message()), speech{Message: m}
 		}
-		fmt.Fprintf(&text, "[%s]", kind)
+		result, err := toolResult(p)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, result)
 	}
-	return text.String(), nil
+	if !text.NoContent || len(messages) == 0 {
+		messages = append(messages, text.message())
+	}
+	return messages, nil
+}
+
+// toolResult reads a tool result that stands among the content of a message.
+func toolResult(p part) (Message, error) {
+	m := Message{Message: chat.Message{Role: chat.ToolRole, NoContent: true}, at: p.v}
+	o, err := p.v.object()
+	if err != nil {
+		return m, err
+	}
+	for _, name := range []string{"tool_use_id", "tool_call_id", "id"} {
+		if m.ToolCallID == "" {
+			if m.ToolCallID, err = o.label(name); err != nil {
+				return m, err
+			}
+		}
+	}
+	content, ok := o.first("content", "output", "text")
+	if !ok {
+		_, ok := o.get("content")
+		m.NoContent = !ok
+		return m, nil
+	}
+	parts, err := m.contentParts(content)
+	if err != nil {
+		return m, err
+	}
+	text := speech{Message: m}
+	for _, p := range parts {
+		s, err := p.show()
+		if err != nil {
+			return m, err
+		}
+		text.write(s, "")
+	}
+	return text.message(), nil
+}
+
+// spoken returns what the model said: one message, or several where the server ran
+// tools in between.
+func (m Message) spoken(o object, parts []part, between string) ([]Message, error) {
+	m.NotSampled = o.notSampled()
+	said := speech{Message: m}
+	var messages []Message
+	for _, p := range parts {
+		if p.kind != resultPart {
+			if err := said.say(p, between); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		result, err := toolResult(p)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, said.message(), result)
+		said = speech{Message: m}
+	}
+	if refusal, ok := o.first("refusal"); ok && refusal.kind() == '"' {
+		if err := said.say(part{text: refusal.scalar(), v: refusal}, between); err != nil {
+			return nil, err
+		}
+	}
+	if audio, ok := o.child("audio"); ok && said.NoContent {
+		if err := said.say(part{kind: markerPart, text: "audio", v: audio.value}, between); err != nil {
+			return nil, err
+		}
+	}
+	if err := said.fieldCalls(o); err != nil {
+		return nil, err
+	}
+	if len(messages) == 0 || !said.empty() {
+		messages = append(messages, said.message())
+	}
+	first := &messages[0]
+	reasoning, err := o.reasoning()
+	switch {
+	case err != nil:
+		return nil, err
+	case reasoning == "" || within(reasoning, first.Reasoning):
+	case first.Reasoning == "" || within(first.Reasoning, reasoning) && !strings.Contains(first.Content, thinkEnd):
+		first.Reasoning = reasoning
+	case !within(first.Reasoning, reasoning):
+		first.Reasoning = reasoning + "\n\n" + first.Reasoning
+	}
+	return messages, messages[len(messages)-1].recordedIDs(o)
+}
+
+// fieldCalls reads the calls that stand beside the content. Those that stand among
+// it too are taken once.
+func (m *Message) fieldCalls(o object) error {
+	var calls []chat.ToolCall
+	list, ok := o.get("tool_calls")
+	if ok {
+		var err error
+		if calls, err = callList(list); err != nil {
+			return err
+		}
+	}
+	if legacy, ok := o.get("function_call"); ok && len(calls) == 0 {
+		c, err := call(legacy)
+		if err != nil {
+			return err
+		}
+		calls = []chat.ToolCall{c}
+	}
+	m.ToolCalls = union(calls, m.ToolCalls)
+	return nil
+}
+
+// union appends to calls those of more that are not among them: forms that repeat
+// calls in several places are taken once.
+func union(calls, more []chat.ToolCall) []chat.ToolCall {
+	name := func(c chat.ToolCall) [2]string {
+		if c.ID != "" {
+			return [2]string{c.ID, ""}
+		}
+		return [2]string{"", c.Name}
+	}
+	known := make(map[[2]string]bool, len(calls))
+	for _, c := range calls {
+		known[name(c)] = true
+	}
+	for _, c := range more {
+		if !known[name(c)] {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// userSide marks what is no word of a person: the result of a tool that the user
+// called, and the user's calls, which stand as JSON after the text.
+func (m *Message) userSide(o object) error {
+	if requestor, _ := o.text("requestor"); requestor == "user" && m.Role == chat.ToolRole {
+		m.Role, m.Observation = chat.User, true
+		o.file.note("results of the user's own tool calls, shown as observations")
+	}
+	list, ok := o.get("tool_calls")
+	if !ok || m.Role != chat.User || list.kind() != '[' {
+		return nil
+	}
+	calls, err := list.array()
+	if err != nil || len(calls) == 0 {
+		return err
+	}
+	text := speech{Message: *m, content: []byte(m.Content)}
+	for _, call := range calls {
+		text.write(call.canonical(), "\n")
+	}
+	*m = text.message()
+	m.Observation = true
+	o.file.note("tool calls of the user, shown as observations")
+	return nil
 }
 
 // callList reads tool calls.
@@ -249,26 +376,28 @@ func callList(v value) ([]chat.ToolCall, error) {
 }
 
 // call reads one tool call: {"id", "function": {"name", "arguments"}}, or name and
-// arguments (args, input) without the wrapping.
+// arguments (args, input) without the wrapping. Arguments in a string stay as the
+// model wrote them, an object is written in the one layout of chat.CanonicalJSON.
 func call(v value) (chat.ToolCall, error) {
 	o, err := v.object()
 	if err != nil {
 		return chat.ToolCall{}, err
 	}
 	var c chat.ToolCall
-	if c.ID, err = o.text("id"); err != nil {
+	if c.ID, err = o.label("id"); err != nil {
 		return c, err
 	}
-	if inner, ok := o.get("function"); ok && inner.kind() == '{' {
-		if o, err = inner.object(); err != nil {
-			return c, err
+	for _, name := range []string{"function", "custom"} {
+		if inner, ok := o.child(name); ok {
+			o = inner
+			break
 		}
 	}
 	if c.Name, err = o.needText("name"); err != nil {
 		return c, err
 	}
 	c.Arguments = "{}"
-	for _, key := range []string{"arguments", "args", "input"} {
+	for _, key := range []string{"arguments", "args", "input", "parameters"} {
 		if arguments, ok := o.get(key); ok {
 			c.Arguments = arguments.scalar()
 			break

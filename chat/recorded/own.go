@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -28,6 +29,7 @@ func readTrajectory(d document) ([]Run, error) {
 			continue
 		}
 		m := Message{Message: e.Message, IDs: slices.Concat(suffix, e.IDs), at: d.value}
+		m.NotSampled = e.Message.Role == chat.Assistant && !e.Sampled()
 		suffix = nil
 		if e.Sampled() {
 			if n := len(run.Messages); n > 0 {

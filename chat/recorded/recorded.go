@@ -1,31 +1,29 @@
 // Package recorded reads runs of agents that other programs have recorded.
 //
-// Read takes a file and detects its form by content: OpenAI messages and
-// Responses items, Anthropic messages, LangChain messages, ATIF, SWE-agent and
-// mini-swe-agent trajectories, OpenHands event logs, tau-bench results, ShareGPT
-// conversations, and the trajectories of this project; each as one JSON value, an
-// array of them, or JSON Lines. Hermes-style <tool_call> and <tool_response> tags
-// inside the text of messages become calls and results. Errors name file, line
-// and field.
+// A Reader takes a file, compressed by gzip or zstd or not, and detects its form by
+// content: OpenAI messages and Responses items, Anthropic messages, LangChain and
+// LangGraph messages, prompts with completions, ATIF, SWE-agent and mini-swe-agent
+// trajectories, OpenHands event logs, tau-bench results, ShareGPT conversations, and
+// the trajectories of this project; each as one JSON value, an array of them, or JSON
+// Lines; messages and events may stand one a line too. Hermes-style <tool_call> and
+// <tool_response> tags inside the text of messages become calls and results. Errors
+// name file, line and field.
 //
 // Recordings are taken as they are: ids of calls may repeat, content may be null,
-// calls may lack their results. A result that answers no call is an error.
+// calls may lack their results. A result that answers no call is an error. What
+// cannot be taken as it was recorded is counted in the notices of a run. What the
+// model said is told whole, or the run is refused.
 package recorded
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/trajectory"
 )
-
-// ErrNoRuns is wrapped by the error of a file that holds no recorded run.
-var ErrNoRuns = errors.New("no recorded run")
-
-// MaxBytes bounds the size of a file that Read accepts.
-const MaxBytes = 1 << 30
 
 // Run is one recorded conversation.
 type Run struct {
@@ -68,8 +66,9 @@ type Message struct {
 	// Task marks a user message that states the task of the run although assistant
 	// messages come before it: a demonstration, or a greeting that no model wrote.
 	// The user messages before the first assistant message need no mark.
-	Task bool
-	at   value // where the message stands
+	Task   bool
+	prompt []int32 // the ids of its whole prompt, while a run is read
+	at     value   // where the message stands
 }
 
 // form is one way of recording runs.
@@ -100,161 +99,108 @@ var forms = []form{
 	{"openhands-v1", matchOpenHandsV1, readOpenHandsV1},
 	{"openhands", matchOpenHands, readOpenHands},
 	{"mini-swe-agent", matchMiniSWEAgent, readMiniSWEAgent},
+	{"prompt-completion", matchRow, readRow},
 	{"openai-responses", matchResponses, readResponses},
-	{"anthropic-messages", matchAnthropic, readAnthropic},
 	{"langchain", matchLangChain, readLangChain},
+	{"anthropic-messages", matchAnthropic, readAnthropic},
 	{"sharegpt", matchShareGPT, readShareGPT},
 	{"message-log", matchMessageLog, readMessageLog},
 	{"openai-messages", matchMessages, readMessages},
 }
 
-// Read reads all runs of a file; name is for errors.
-func Read(name string, r io.Reader) ([]Run, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("%s: larger than %d MiB: split it by runs", name, MaxBytes>>20)
-	}
-	f := newFile(name, bytes.TrimPrefix(data, []byte("\ufeff"))) // a byte order mark, as some editors write
-	var runs []Run
-	documents, err := f.documents()
+// read reads the runs of a document of the given form.
+func (d document) read(form *form) ([]Run, error) {
+	runs, err := form.read(d)
+	notices := d.file.notices
+	d.file.notices = nil
 	if err != nil {
 		return nil, err
 	}
-	if d, ok, err := eventLines(documents); err != nil {
-		return nil, err
-	} else if ok {
-		if runs, err = readDocument(d); err != nil {
-			return nil, err
-		}
-		documents = nil
-	}
-	for _, v := range documents {
-		more, err := readValue(v)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, more...)
-	}
-	return named(runs), nil
-}
-
-// named gives every run an id of its own, and a group.
-func named(runs []Run) []Run {
-	seen := make(map[string]int, len(runs))
 	for i := range runs {
-		id := runs[i].ID
-		if id == "" {
-			id = fmt.Sprintf("run-%d", i)
+		run := &runs[i]
+		if run.Form = form.name; run.Line == 0 {
+			run.Line = d.file.line(d.start)
 		}
-		runs[i].ID = id
-		if n := seen[id]; n > 0 {
-			runs[i].ID = fmt.Sprintf("%s#%d", id, n+1)
-		}
-		seen[id]++
-		if runs[i].Group == "" {
-			runs[i].Group = runs[i].ID
-		}
-	}
-	return runs
-}
-
-// documents splits a file into its JSON values: one, or one a line.
-func (f *file) documents() ([]value, error) {
-	rest := bytes.TrimSpace(f.data)
-	if len(rest) == 0 {
-		return nil, fmt.Errorf("%s:1: the file is empty", f.name)
-	}
-	start := bytes.Index(f.data, rest[:1])
-	end := start + len(rest)
-	lineEnd := bytes.IndexByte(rest, '\n')
-	if lineEnd >= 0 {
-		if first, err := parse(f, start, start+lineEnd); err == nil {
-			documents := []value{first}
-			for at := start + lineEnd + 1; at < end; {
-				stop := end
-				if n := bytes.IndexByte(f.data[at:end], '\n'); n >= 0 {
-					stop = at + n
-				}
-				if len(bytes.TrimSpace(f.data[at:stop])) > 0 {
-					v, err := parse(f, at, stop)
-					if err != nil {
-						return nil, err
-					}
-					documents = append(documents, v)
-				}
-				at = stop + 1
+		for kind, n := range notices {
+			for range n {
+				run.notice(kind)
 			}
-			return documents, nil
 		}
-	}
-	v, err := parse(f, start, end)
-	if err != nil {
-		return nil, err
-	}
-	return []value{v}, nil
-}
-
-// readValue reads the runs of one JSON value: of a known form, an array of such,
-// or an object that holds arrays of such.
-func readValue(v value) ([]Run, error) {
-	d, err := open(v)
-	if err != nil {
-		return nil, err
-	}
-	return readDocument(d)
-}
-
-// readDocument is readValue of a document that is taken apart.
-func readDocument(d document) ([]Run, error) {
-	v := d.value
-	if form := d.form(); form != nil {
-		runs, err := form.read(d)
-		if err != nil {
+		notices = nil
+		for i := range run.Messages {
+			if run.Messages[i].at.file == nil {
+				run.Messages[i].at = d.value
+			}
+		}
+		if err := d.options(run); err != nil {
 			return nil, err
 		}
-		for i := range runs {
-			run := &runs[i]
-			run.Form, run.Line = form.name, v.file.line(v.start)
+		if form.name != trajectory.Form { // whose messages were read before
 			run.Messages = readTags(run.Messages)
-			if err := checkResults(run.Messages); err != nil {
-				return nil, err
+		}
+		if err := run.placeholders(); err != nil {
+			return nil, err
+		}
+		if err := run.pair(); err != nil {
+			return nil, err
+		}
+		run.spreadPrompts()
+		if !slices.ContainsFunc(run.Messages, sampled) {
+			run.notice("runs without a sampled token")
+		}
+		for i := range run.Messages {
+			run.Messages[i].at = value{} // lets go of the text of the file
+		}
+	}
+	return runs, nil
+}
+
+// placeholders refuses a run in whose sampled text a marker stands that the file
+// itself does not hold.
+func (r *Run) placeholders() error {
+	for _, kind := range slices.Sorted(maps.Keys(r.Notices)) {
+		_, marker, ok := strings.Cut(kind, " shown as ")
+		if !ok || marker[0] != '[' {
+			continue
+		}
+		for _, m := range r.Messages {
+			if sampled(m) && strings.Contains(m.Content+m.Reasoning, marker) && !bytes.Contains(m.at.file.data, []byte(marker)) {
+				return refused{m.at.errorf("%s in what the model said cannot be told in tokens: leave out the run", marker)}
 			}
 		}
-		return runs, nil
 	}
-	items := d.items
+	return nil
+}
+
+// sampled reports whether a message holds something that the policy sampled.
+func sampled(m Message) bool {
+	return m.Role == chat.Assistant && !m.NotSampled &&
+		(m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0 || len(m.IDs) > 0)
+}
+
+// inner returns the values of a document without a form that may be runs: the items
+// of an array, or of the arrays of an object whose first item is a run.
+func (d document) inner() []value {
+	if d.items != nil {
+		if !slices.ContainsFunc(d.items, func(v value) bool { return v.kind() == '{' || v.kind() == '[' }) {
+			return nil
+		}
+		return d.items
+	}
+	var inner []value
 	for _, field := range d.object.fields {
 		if field.kind() != '[' {
 			continue
 		}
-		inner, err := open(field)
-		if err != nil {
-			return nil, err
+		items, err := field.array()
+		if err != nil || len(items) == 0 {
+			continue
 		}
-		if len(inner.items) > 0 && inner.first.fields != nil {
-			if first, err := open(inner.items[0]); err == nil && first.form() != nil {
-				items = append(items, inner.items...)
-			}
+		if first, err := open(items[0]); err == nil && first.form() != nil {
+			inner = append(inner, items...)
 		}
 	}
-	var runs []Run
-	for _, item := range items {
-		if item.kind() != '{' && item.kind() != '[' {
-			break
-		}
-		more, err := readValue(item)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, more...)
-	}
-	if len(runs) == 0 {
-		return nil, noRuns{v.errorf("no known form of a recorded run: want an object with messages, traj, history, steps, conversations, input or output, or an array of messages")}
-	}
-	return runs, nil
+	return inner
 }
 
 // noRuns is an error that also is ErrNoRuns.
@@ -282,22 +228,6 @@ func (d document) form() *form {
 	for i := range forms {
 		if forms[i].match(d) {
 			return &forms[i]
-		}
-	}
-	return nil
-}
-
-// checkResults reports the first tool result that answers no call.
-func checkResults(messages []Message) error {
-	open := 0
-	for _, m := range messages {
-		switch m.Role {
-		case chat.Assistant:
-			open = len(m.ToolCalls)
-		case chat.ToolRole:
-			if open--; open < 0 {
-				return m.at.errorf("a tool result that answers no call: the assistant message before it has no call without a result")
-			}
 		}
 	}
 	return nil

@@ -3,8 +3,10 @@ package recorded
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,41 +17,54 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 func write(runs []Run) string {
 	var b strings.Builder
 	for _, r := range runs {
-		fmt.Fprintf(&b, "%s: run %q of group %q", r.Form, r.ID, r.Group)
-		if r.HasScore {
-			fmt.Fprintf(&b, ", score %g", r.Score)
+		b.WriteString(writeRun(r))
+	}
+	return b.String()
+}
+
+// writeRun shows a run.
+func writeRun(r Run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: run %q of group %q", r.Form, r.ID, r.Group)
+	if r.HasScore {
+		fmt.Fprintf(&b, ", score %g", r.Score)
+	}
+	b.WriteByte('\n')
+	for _, tool := range r.Tools {
+		fmt.Fprintf(&b, "  tool %s %q %s\n", tool.Name, tool.Description, tool.Parameters)
+	}
+	for _, m := range r.Messages {
+		fmt.Fprintf(&b, "  %s", m.Role)
+		if m.Name != "" || m.ToolCallID != "" {
+			fmt.Fprintf(&b, "(%s %s)", m.Name, m.ToolCallID)
+		}
+		if m.Observation {
+			b.WriteString(" observes")
+		}
+		if m.NotSampled {
+			b.WriteString(" not sampled")
+		}
+		if m.Reasoning != "" {
+			fmt.Fprintf(&b, " reasons %q", m.Reasoning)
+		}
+		if m.NoContent {
+			b.WriteString(" null")
+		} else {
+			fmt.Fprintf(&b, " %q", m.Content)
+		}
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " calls %s(%s) %s", c.Name, c.ID, c.Arguments)
+		}
+		if m.IDs != nil {
+			fmt.Fprintf(&b, " ids %v", m.IDs)
+		}
+		if m.LogProbs != nil {
+			fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
 		}
 		b.WriteByte('\n')
-		for _, tool := range r.Tools {
-			fmt.Fprintf(&b, "  tool %s %q %s\n", tool.Name, tool.Description, tool.Parameters)
-		}
-		for _, m := range r.Messages {
-			fmt.Fprintf(&b, "  %s", m.Role)
-			if m.Name != "" || m.ToolCallID != "" {
-				fmt.Fprintf(&b, "(%s %s)", m.Name, m.ToolCallID)
-			}
-			if m.Observation {
-				b.WriteString(" observes")
-			}
-			if m.Reasoning != "" {
-				fmt.Fprintf(&b, " reasons %q", m.Reasoning)
-			}
-			if m.NoContent {
-				b.WriteString(" null")
-			} else {
-				fmt.Fprintf(&b, " %q", m.Content)
-			}
-			for _, c := range m.ToolCalls {
-				fmt.Fprintf(&b, " calls %s(%s) %s", c.Name, c.ID, c.Arguments)
-			}
-			if m.IDs != nil {
-				fmt.Fprintf(&b, " ids %v", m.IDs)
-			}
-			if m.LogProbs != nil {
-				fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
-			}
-			b.WriteByte('\n')
-		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Notices)) {
+		fmt.Fprintf(&b, "  notice: %d %s\n", r.Notices[kind], kind)
 	}
 	return b.String()
 }
@@ -140,6 +155,40 @@ func TestErrors(t *testing.T) {
 		{"\ufeff{\"messages\": {}}", "f:1: messages: an object, want an array"},
 		{`{"messages": [{"role": "` + strings.Repeat("k", 1000) + `"}]}`, `f:1: messages[0].role: unknown role "` + strings.Repeat("k", 80) + `…"`},
 		{`{"form": "infinirl-trajectory", "version": 1, "status": "` + strings.Repeat("k", 1000) + `"}`, `f:1: status "` + strings.Repeat("k", 80) + `…"`},
+		{`{"messages": [{"role": "assistant", "content": "a"}], "score": NaN}`, "f:1: NaN is no JSON: write null or a number"},
+		{"{\"score\": Infinity}", "f:1: Infinity is no JSON: write null or a number"},
+		{"{\"messages\": []}\n{\"score\":\n", "f:2: the JSON text ends early"},
+		{"{\"messages\": []}\n{\"score\": -Infinity}\n", "f:2: -Infinity is no JSON: write null or a number"},
+		{"[{\"messages\": []},\n{\"score\": NaN}]", "f:2: NaN is no JSON"},
+		{"[{\"messages\": []},\n{\"messages\": []}", "f:2: the JSON text ends early: the file is cut off"},
+		{"[{\"messages\": []}\n{\"messages\": []}]", "f:2: invalid character '{' after an element of an array"},
+		{"[{\"messages\": []},\n]", "f:2: invalid character ']'"},
+		{"[{\"messages\": []},\n7]", "f:2: [1]: no known form"},
+		{"[{\"messages\": []},\n{\"messages\": 7}]", "f:2: [1].messages: a number, want an array"},
+		{"\x00\x00", "f:1: invalid character '\\x00'"},
+		{"[\x00\x00", "f:1: invalid character '\\x00'"},
+		{"{\"messages\": []} x", "f:1: invalid character 'x'"},
+		{"{\"role\": \"user\", \"content\": \"q\"}\n{\"role\": \"king\"}\n", `f:2: role: unknown role "king"`},
+		{"{\"a\": 1}\n{\"b\": 2}\n", "f:1: no known form"},
+		{"{\"role\": \"user\"}\n{\"role\": \n", "f:2: the JSON text ends early"},
+		{"\x1f\x8b\x08", "f: gzip: unexpected EOF"},
+		{"\x28\xb5\x2f\xfd\x00", "f: zstd: "},
+		{`{"messages": [{"role": "assistant", "content": [{"type": "image_url", "image_url": {}}]}]}`, "f:1: messages[0].content[0]: image in what the model said cannot be told in tokens"},
+		{`{"system": "", "messages": [{"role": "assistant", "content": [{"type": "hologram"}]}]}`, "hologram in what the model said"},
+		{`{"input": "q", "output": [{"type": "telepathy", "id": "1"}, {"type": "reasoning"}]}`, `f:1: output[0]: an item of type "telepathy" cannot be told in tokens`},
+		{`[{"type": "ai", "content": [{"type": "image"}]}]`, "f:1: [0].content[0]: image in what the model said"},
+		{`{"conversations": [{"from": "gpt", "value": [{"type": "image"}]}]}`, "f:1: conversations[0].value[0]: image in what the model said"},
+		{`{"messages": [{"role": "assistant", "audio": {"id": "x"}}]}`, "f:1: messages[0].audio: audio in what the model said"},
+		{`{"schema_version": "ATIF-v1.4", "steps": [{"source": "agent", "message": [{"type": "image"}]}]}`, "f:1: steps[0].message[0]: a part of type"},
+		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [1, 2], "logprobs": [-1]}]}`, "f:1: messages[0].logprobs: 1 log-probs for 2 token ids"},
+		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [1, null]}]}`, "f:1: messages[0].token_ids: want an array of token ids: null among them"},
+		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [-1]}]}`, "f:1: messages[0].token_ids: token id -1, want 0 or more"},
+		{`{"prompt": "q", "response": {"text": "a", "output_ids": [1], "meta_info": {"output_token_logprobs": [[-1, 2, null]]}}}`, "output_token_logprobs: the log-probs are those of other token ids than the recorded ones"},
+		{`{"prompt": "q", "completions": ["a", "b"], "rewards": [1]}`, "f:1: rewards: 1 scores for 2 replies"},
+		{`{"reward": [0, 1], "messages": []}`, "f:1: reward: [0, 1], want a number"},
+		{`{"prompt": "q", "chosen": "a", "rejected": "b"}`, "f:1: no known form"},
+		{`{"tools": "[{]", "messages": []}`, "f:1: tools: a string that should hold JSON: "},
+		{`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, {"role": "tool", "tool_call_id": "2"}]}`, "f:1: messages[2]: a tool result that answers no call"},
 	} {
 		_, err := Read("f", strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

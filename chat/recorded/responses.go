@@ -2,15 +2,19 @@ package recorded
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/chat"
 )
 
-// responseItems are the types of OpenAI Responses items that are no messages.
-var responseItems = []string{"function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output"}
+// isResponseItem reports whether a type is that of an OpenAI Responses item that is
+// no message.
+func isResponseItem(kind string) bool {
+	return kind == "reasoning" || kind == "mcp_list_tools" || strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output")
+}
 
 // matchResponses accepts {"input": ..., "output": [...]}, either alone, the same
-// under responses_create_params, and an array of items.
+// under responses_create_params or request and response, and an array of items.
 func matchResponses(d document) bool {
 	if d.object.has("responses_create_params") {
 		return true
@@ -19,18 +23,22 @@ func matchResponses(d document) bool {
 		return slices.ContainsFunc(d.items, func(v value) bool {
 			o, err := v.object()
 			kind, _ := o.text("type")
-			return err == nil && slices.Contains(responseItems, kind)
+			return err == nil && kind != "tool_call" && isResponseItem(kind) && !o.has("from")
 		})
+	}
+	if response, ok := d.object.child("response"); ok && response.has("output") {
+		_, here := d.object.get("input")
+		request, ok := d.object.child("request")
+		return here || ok && request.has("input")
 	}
 	for _, key := range []string{"input", "output"} {
 		if v, ok := d.object.get(key); ok && v.kind() == '[' {
-			items, err := v.array()
-			if err != nil || len(items) == 0 || items[0].kind() != '{' {
-				continue
-			}
-			first, _ := items[0].object()
-			kind, _ := first.text("type")
-			return first.has("role") || slices.Contains(responseItems, kind)
+			items, _ := v.array()
+			return slices.ContainsFunc(items, func(v value) bool {
+				o, err := v.object()
+				kind, _ := o.text("type")
+				return err == nil && (o.has("role") || isResponseItem(kind))
+			})
 		}
 	}
 	return false
@@ -40,51 +48,52 @@ func readResponses(d document) ([]Run, error) {
 	r := responses{}
 	if d.items != nil {
 		err := r.items(d.items)
-		return []Run{{Messages: r.messages}}, err
+		return []Run{{Messages: r.messages, Tools: r.tools}}, err
 	}
 	run, err := header(d.object)
 	if err != nil {
 		return nil, err
 	}
-	o := d.object
-	if v, ok := o.get("responses_create_params"); ok {
-		if o, err = v.object(); err != nil {
-			return nil, err
-		}
-		inner, err := header(o)
-		if err != nil {
-			return nil, err
-		}
-		run.Tools = inner.Tools
-	}
-	if v, ok := o.get("instructions"); ok && v.kind() == '"' {
-		text, _ := v.text()
-		r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
-	}
-	for _, from := range []object{o, d.object} {
-		for _, key := range []string{"input", "output"} {
-			v, ok := from.get(key)
-			if !ok || from.start == d.start && o.start != d.start && key == "input" {
-				continue
+	request, response := d.object, d.object
+	for _, name := range []string{"responses_create_params", "request"} {
+		if v, ok := d.object.get(name); ok {
+			if request, err = v.object(); err != nil {
+				return nil, err
 			}
-			if v.kind() == '"' {
-				text, _ := v.text()
-				r.messages = append(r.messages, Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
-				continue
-			}
-			items, err := v.array()
+			inner, err := header(request)
 			if err != nil {
 				return nil, err
 			}
-			if err := r.items(items); err != nil {
-				return nil, err
+			if run.Tools == nil {
+				run.Tools = inner.Tools
 			}
-		}
-		if o.start == d.start {
 			break
 		}
 	}
-	run.Messages = r.messages
+	if inner, ok := d.object.child("response"); ok && inner.has("output") {
+		response = inner
+	}
+	if v, ok := request.get("instructions"); ok && v.kind() == '"' {
+		text, _ := v.text()
+		r.add(Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
+	}
+	from := []object{request, response}
+	fields := [][]string{{"input"}, {"output"}}
+	if request.start != d.start && response.start == d.start {
+		fields[0] = []string{"input", "output"} // what was said before the request
+	}
+	for i, o := range from {
+		for _, name := range fields[i] {
+			v, ok := o.get(name)
+			if !ok {
+				continue
+			}
+			if err := r.list(v, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	run.Messages, run.Tools = r.messages, append(run.Tools, r.tools...)
 	return []Run{run}, nil
 }
 
@@ -92,16 +101,9 @@ func readResponses(d document) ([]Run, error) {
 // between them are one assistant message.
 type responses struct {
 	messages []Message
-	open     bool // the last message is an assistant message that may go on
-}
-
-func (r *responses) items(items []value) error {
-	for _, v := range items {
-		if err := r.item(v); err != nil {
-			return err
-		}
-	}
-	return nil
+	tools    []chat.Tool
+	open     bool    // the last message is an assistant message that may go on
+	said     *speech // that message while it grows
 }
 
 // assistant returns the assistant message that goes on.
@@ -113,7 +115,73 @@ func (r *responses) assistant(v value) *Message {
 	return &r.messages[len(r.messages)-1]
 }
 
-func (r *responses) item(v value) error {
+// speech returns the assistant message that goes on, for growing.
+func (r *responses) speech(v value) *speech {
+	m := r.assistant(v)
+	if r.said == nil {
+		r.said = &speech{Message: *m, content: []byte(m.Content), reasoning: []byte(m.Reasoning)}
+	}
+	return r.said
+}
+
+// settle writes what has grown into its message.
+func (r *responses) settle() {
+	if r.said != nil {
+		r.messages[len(r.messages)-1] = r.said.message()
+		r.said = nil
+	}
+}
+
+// close ends the turn of the assistant.
+func (r *responses) close() {
+	r.settle()
+	r.open = false
+}
+
+// add appends messages.
+func (r *responses) add(m ...Message) {
+	r.close()
+	r.messages = append(r.messages, m...)
+}
+
+// list reads an array of items; a text is that of the user in the input, and of the
+// model in the output.
+func (r *responses) list(v value, name string) error {
+	switch {
+	case v.kind() == '[':
+		items, err := v.array()
+		if err != nil {
+			return err
+		}
+		return r.items(items)
+	case name == "output":
+		replies, err := alternatives(v, "")
+		if err == nil && len(replies) != 1 {
+			err = v.errorf("%d replies, want one", len(replies))
+		}
+		if err == nil {
+			r.add(replies[0]...)
+		}
+		return err
+	}
+	text, err := v.text()
+	r.add(Message{Message: chat.Message{Role: chat.User, Content: text}, at: v})
+	return err
+}
+
+func (r *responses) items(items []value) error {
+	defer r.settle()
+	for _, v := range items {
+		if err := r.take(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *responses) item(v value) error { return r.items([]value{v}) }
+
+func (r *responses) take(v value) error {
 	o, err := v.object()
 	if err != nil {
 		return err
@@ -122,68 +190,199 @@ func (r *responses) item(v value) error {
 	if err != nil {
 		return err
 	}
-	if kind == "" && o.has("role") {
-		kind = "message"
-	}
-	switch kind {
-	case "message":
-		m, err := message(v)
-		if err != nil {
-			return err
-		}
-		if m.Role != chat.Assistant {
-			r.open = false
-			r.messages = append(r.messages, m)
-			return nil
-		}
-		a := r.assistant(v)
-		if a.Content != "" && m.Content != "" {
-			a.Content += "\n"
-		}
-		a.Content += m.Content
-		a.NoContent = a.NoContent && m.NoContent
-	case "reasoning":
-		a := r.assistant(v)
-		for _, key := range []string{"content", "summary"} {
-			if parts, ok := o.get(key); ok && a.Reasoning == "" {
-				if a.Reasoning, err = parts.parts(); err != nil {
-					return err
-				}
-			}
-		}
-	case "function_call", "custom_tool_call":
-		c, err := call(v)
-		if err != nil {
-			return err
-		}
-		if c.ID, err = o.text("call_id"); err != nil {
-			return err
-		}
-		a := r.assistant(v)
-		a.ToolCalls = append(a.ToolCalls, c)
-	case "function_call_output", "custom_tool_call_output":
-		output, err := o.need("output")
-		if err != nil {
-			return err
-		}
-		m := Message{Message: chat.Message{Role: chat.ToolRole}, at: v}
-		if m.Content, err = output.parts(); err != nil {
-			return err
-		}
-		if m.ToolCallID, err = o.text("call_id"); err != nil {
-			return err
-		}
-		r.open = false
-		r.messages = append(r.messages, m)
-	case "":
+	switch {
+	case kind == "message" || kind == "" && o.has("role"):
+		return r.message(v, o)
+	case kind == "":
 		return v.errorf("an item without type and role")
-	default: // what the server's own tools did
-		a := r.assistant(v)
-		if a.Content != "" {
-			a.Content += "\n"
+	case kind == "reasoning":
+		return r.reasoning(v, o)
+	case kind == "mcp_list_tools": // what the server offers
+		if list, ok := o.get("tools"); ok {
+			tools, err := toolList(list)
+			if err != nil {
+				return err
+			}
+			r.tools = append(r.tools, tools...)
 		}
-		a.Content += "[" + kind + "]"
-		a.NoContent = false
+		return nil
+	case kind == "compaction" || kind == "mcp_approval_request" || kind == "mcp_approval_response":
+		o.file.note("items of type " + kind + ", left out")
+		return nil
+	case strings.HasSuffix(kind, "_output"):
+		return r.output(v, o, kind)
+	case strings.HasSuffix(kind, "_call"):
+		return r.call(v, o, kind)
+	}
+	return refused{v.errorf("an item of type %q cannot be told in tokens: leave out the run", chat.Excerpt(kind))}
+}
+
+// message reads a message; what the assistant says goes on with its turn, if that
+// was sampled as this is.
+func (r *responses) message(v value, o object) error {
+	messages, err := turn(v, "")
+	if err != nil {
+		return err
+	}
+	m := messages[0]
+	if m.Role != chat.Assistant || len(messages) > 1 {
+		r.add(messages...)
+		return nil
+	}
+	if r.open && r.speech(v).NotSampled != m.NotSampled {
+		r.close()
+	}
+	a := r.speech(v)
+	if m.Content != "" && len(a.ToolCalls) > 0 {
+		v.file.note(afterCall)
+	}
+	a.NotSampled = m.NotSampled
+	a.think(m.Reasoning)
+	if !m.NoContent {
+		a.write(m.Content, "\n")
+	}
+	a.ToolCalls = append(a.ToolCalls, m.ToolCalls...)
+	return r.sampled(a, o)
+}
+
+// sampled reads the token ids that stand with the last item of what was sampled at
+// once.
+func (r *responses) sampled(a *speech, o object) error {
+	var m Message
+	if err := m.recordedIDs(o); err != nil {
+		return err
+	}
+	if m.IDs != nil {
+		a.IDs, a.LogProbs, a.prompt = m.IDs, m.LogProbs, m.prompt
+		r.close()
 	}
 	return nil
+}
+
+// reasoning reads a reasoning item: its text, or the summary where that is all there is.
+func (r *responses) reasoning(v value, o object) error {
+	a := r.speech(v)
+	text, _, err := o.words([]string{"content", "summary"})
+	if err != nil {
+		return err
+	}
+	switch {
+	case text == "":
+		part{v: v}.hidden()
+	case len(a.ToolCalls) > 0:
+		v.file.note(afterCall)
+	}
+	a.think(text)
+	return r.sampled(a, o)
+}
+
+// call reads the call of a function, or of a tool that the server or the client
+// runs. The result of the former stands in the item itself.
+func (r *responses) call(v value, o object, kind string) error {
+	c := chat.ToolCall{Name: strings.TrimSuffix(kind, "_call"), Arguments: "{}"}
+	own := kind == "function_call" || kind == "custom_tool_call" || kind == "mcp_call"
+	var err error
+	if own {
+		if c, err = call(v); err != nil {
+			return err
+		}
+	} else if arguments, ok := o.first("arguments", "action", "operation", "input", "code", "queries"); ok {
+		if c.Arguments = arguments.scalar(); arguments.kind() == '"' || arguments.kind() == '[' {
+			name := arguments.path[strings.LastIndexByte(arguments.path, '.')+1:]
+			if name != "arguments" {
+				c.Arguments = `{"` + name + `": ` + arguments.canonical() + "}"
+			}
+		}
+	}
+	for _, name := range []string{"call_id", "id"} {
+		if v, ok := o.get(name); ok {
+			c.ID = v.scalar()
+			break
+		}
+	}
+	a := r.speech(v)
+	a.ToolCalls = append(a.ToolCalls, c)
+	if err := r.sampled(a, o); err != nil {
+		return err
+	}
+	server := slices.Contains([]string{"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"}, kind)
+	if !server {
+		return nil
+	}
+	r.close()
+	m := Message{Message: chat.Message{Role: chat.ToolRole, ToolCallID: c.ID}, at: v}
+	result, ok := o.first("output", "outputs", "results", "result", "error")
+	switch {
+	case !ok:
+		return nil // what it found was not recorded
+	case kind == "image_generation_call":
+		m.Content = part{text: "image", v: result}.shown()
+	default:
+		if m.Content, err = result.returned(); err != nil {
+			return err
+		}
+	}
+	r.add(m)
+	return nil
+}
+
+// output reads what a tool returned.
+func (r *responses) output(v value, o object, kind string) error {
+	output, ok := o.get("output")
+	if !ok {
+		if kind == "function_call_output" || kind == "custom_tool_call_output" {
+			_, err := o.need("output")
+			return err
+		}
+		if output, ok = o.get("status"); !ok {
+			_, err := o.need("output")
+			return err
+		}
+	}
+	m := Message{Message: chat.Message{Role: chat.ToolRole}, at: v}
+	var err error
+	if m.Content, err = output.returned(); err != nil {
+		return err
+	}
+	for _, name := range []string{"call_id", "id"} {
+		if m.ToolCallID == "" {
+			if m.ToolCallID, err = o.label(name); err != nil {
+				return err
+			}
+		}
+	}
+	r.add(m)
+	return nil
+}
+
+// returned returns the text of what a tool returned: a string, parts of a content,
+// or any JSON, which is its own text.
+func (v value) returned() (string, error) {
+	items := []value{v}
+	switch v.kind() {
+	case '"':
+		return v.text()
+	case '[':
+		var err error
+		if items, err = v.array(); err != nil {
+			return "", err
+		}
+	case '{':
+	default:
+		return v.canonical(), nil
+	}
+	for _, item := range items {
+		if item.kind() == '"' {
+			continue
+		}
+		o, err := item.object()
+		if err != nil {
+			return v.canonical(), nil
+		}
+		kind, _ := o.text("type")
+		if _, isMedia := mediaName(o, kind); kind == "" || !isMedia && !slices.Contains(textTypes, kind) {
+			return v.canonical(), nil
+		}
+	}
+	return v.parts()
 }

@@ -86,17 +86,6 @@ func (r *Run) sweMessage(v value) (m Message, demo bool, err error) {
 	if err != nil {
 		return m, false, err
 	}
-	content, ok := o.get("content")
-	switch {
-	case !ok:
-	case m.Role == chat.Assistant:
-		m.Content, err = saidText(content)
-	default:
-		m.Content, err = r.eventText(content)
-	}
-	if err != nil {
-		return m, false, err
-	}
 	if m.Role == chat.Assistant && m.Reasoning == "" {
 		if m.Reasoning, err = thinking(o); err != nil {
 			return m, false, err

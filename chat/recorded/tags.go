@@ -15,13 +15,13 @@ func readTags(messages []Message) []Message {
 	open := 0 // calls without a result
 	for _, m := range messages {
 		if m.Role == chat.Assistant {
-			if content, calls, ok := chat.ParseToolCalls(m.Content); ok && len(m.ToolCalls) == 0 && m.IDs == nil {
+			if content, calls, ok := chat.ParseToolCalls(m.Content); ok && len(m.ToolCalls) == 0 {
 				m.Content, m.ToolCalls = content, calls
 			}
 			open = len(m.ToolCalls)
 		}
 		results := toolResponses(m.Content)
-		answers := len(results) > 0 && m.IDs == nil && len(out) > 0
+		answers := len(results) > 0 && len(out) > 0 && (len(results) == 1 || m.IDs == nil)
 		switch {
 		case answers && (m.Role == chat.User && len(results) <= open || m.Role == chat.ToolRole && len(results) == 1):
 			for _, result := range results {
