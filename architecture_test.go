@@ -18,7 +18,7 @@ var layers = []struct {
 	name    string
 	folders []string
 }{
-	{"data", []string{"trajectory", "batch", "advantage", "condense", "chat", "token", "safetensors", "atomicfile"}},
+	{"data", []string{"trajectory", "batch", "advantage", "condense", "chat", "token", "safetensors", "atomicfile", "bounded"}},
 	{"engines", []string{"lm", "policy", "env", "ppo"}},
 	{"loops", []string{"rollout", "pretrain", "configs", "bases", "train", "ablation"}},
 	{"faces", []string{"cmd"}},
