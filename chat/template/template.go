@@ -12,6 +12,7 @@ import (
 
 	"github.com/ardanlabs/jinja"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/chat"
 )
 
@@ -41,11 +42,15 @@ func Compile(source string) (*Template, error) {
 	return &Template{compiled}, nil
 }
 
+// maxConfig bounds a tokenizer_config.json: the added tokens of the largest known make
+// a megabyte.
+const maxConfig = 64 << 20
+
 // ReadConfig compiles the template of a tokenizer_config.json: of several, the one
 // called name, by default "default". It returns the special tokens that templates
 // refer to as variables.
 func ReadConfig(r io.Reader, name string) (*Template, map[string]any, error) {
-	data, err := io.ReadAll(r)
+	data, err := bounded.ReadAll(r, maxConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tokenizer config: %w", err)
 	}
@@ -248,7 +253,7 @@ func nextValue(d *json.Decoder) (jinja.Value, error) {
 
 // Tokenizer encodes rendered text, in which control tokens are spelled out.
 type Tokenizer interface {
-	EncodeRendered(text string) []int32
+	EncodeRendered(text string) ([]int32, error)
 }
 
 // Extender gives prompts of conversations that grow, token by token what the model
@@ -269,7 +274,15 @@ func (e Extender) Prompt(messages []chat.Message) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Tokenizer.EncodeRendered(text), nil
+	return e.encode(text)
+}
+
+func (e Extender) encode(text string) ([]int32, error) {
+	ids, err := e.Tokenizer.EncodeRendered(text)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: encode a prompt: %w", err)
+	}
+	return ids, nil
 }
 
 // Extend returns the prompt of a conversation of which seen holds the first known
@@ -285,13 +298,17 @@ func (e Extender) Extend(seen []int32, messages []chat.Message, known int) ([]in
 	if err != nil {
 		return nil, err
 	}
-	before := e.turns(e.Tokenizer.EncodeRendered(text))
+	ids, err := e.encode(text)
+	if err != nil {
+		return nil, err
+	}
+	before := e.turns(ids)
 	after, err := e.Prompt(messages)
 	if err != nil {
 		return nil, err
 	}
 	turns := e.turns(after)
-	if n, want := e.count(seen), e.count(e.Tokenizer.EncodeRendered(text)); n != want {
+	if n, want := e.count(seen), e.count(ids); n != want {
 		return nil, fmt.Errorf("chat template: %d turns were seen, the template renders %d messages as %d", n, known, want)
 	}
 	// The last turn seen, if it is no reply, must still be the same: templates write

@@ -127,8 +127,7 @@ type letters struct{}
 
 const imStart, imEnd = 300, 301
 
-func (letters) EncodeRendered(text string) []int32 {
-	var ids []int32
+func (letters) EncodeRendered(text string) (ids []int32, err error) {
 	for text != "" {
 		switch {
 		case strings.HasPrefix(text, "<|im_start|>"):
@@ -139,6 +138,11 @@ func (letters) EncodeRendered(text string) []int32 {
 			ids, text = append(ids, int32(text[0])), text[1:]
 		}
 	}
+	return ids, nil
+}
+
+func (l letters) encode(text string) []int32 {
+	ids, _ := l.EncodeRendered(text)
 	return ids
 }
 
@@ -176,11 +180,11 @@ func TestExtend(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is sampled spells the reasoning with other white space than the template.
-	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>hm</think>look\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"f\", \"arguments\": {}}<|im_end|>"))
+	seen = slices.Concat(seen, letters{}.encode("<think>hm</think>look\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"f\", \"arguments\": {}}<|im_end|>"))
 	if seen, err = e.Extend(seen, messages[:4], 2); err != nil {
 		t.Fatal(err)
 	}
-	seen = slices.Concat(seen, letters{}.EncodeRendered("<think>so</think>done<|im_end|>"))
+	seen = slices.Concat(seen, letters{}.encode("<think>so</think>done<|im_end|>"))
 	if seen, err = e.Extend(seen, messages, 5); err != nil {
 		t.Fatal(err)
 	}

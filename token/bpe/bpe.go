@@ -45,15 +45,16 @@ var (
 //
 // Each malformed part of text that is not UTF-8 counts as one U+FFFD (the maximal
 // subparts of the Unicode standard, section 3.9), as when Python or Rust decode
-// it. The error is always nil.
+// it. The error is that of a regular expression of the file that takes too long; the
+// known families' have none, for they are not matched as regular expressions.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
-	return t.encode(text, nil, &t.plain), nil
+	return t.encode(text, nil, &t.plain)
 }
 
 // EncodeRendered returns the ids of text in which spelled control tokens are
 // control tokens, such as a prompt rendered by a chat template: Hugging Face's
-// encode(text, add_special_tokens=False).
-func (t *Tokenizer) EncodeRendered(text string) []int32 {
+// encode(text, add_special_tokens=False). The error is that of Encode.
+func (t *Tokenizer) EncodeRendered(text string) ([]int32, error) {
 	return t.encode(text, &t.raw, &t.normal)
 }
 
@@ -83,9 +84,11 @@ func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
 
 // encode cuts out the tokens of raw, normalises the rest, cuts out the tokens of
 // normal, and tokenizes what is left.
-func (t *Tokenizer) encode(text string, raw, normal *matcher) []int32 {
+func (t *Tokenizer) encode(text string, raw, normal *matcher) ([]int32, error) {
 	text = validUTF8(text)
 	ids := make([]int32, 0, len(text)/3+len(text)/64+4)
+	end := newDeadline(text)
+	var failed error
 	raw.cut(text, func(part string, id int32) {
 		if id >= 0 {
 			ids = append(ids, id)
@@ -95,28 +98,34 @@ func (t *Tokenizer) encode(text string, raw, normal *matcher) []int32 {
 			part = nfc(part)
 		}
 		normal.cut(part, func(part string, id int32) {
-			if id >= 0 {
+			switch {
+			case failed != nil:
+			case id >= 0:
 				ids = append(ids, id)
-				return
+			default:
+				ids, failed = t.appendText(ids, part, end)
 			}
-			ids = t.appendText(ids, part)
 		})
 	})
-	return ids
+	return ids, failed
 }
 
 // appendText appends the ids of text that holds no added token.
-func (t *Tokenizer) appendText(ids []int32, text string) []int32 {
+func (t *Tokenizer) appendText(ids []int32, text string, end deadline) ([]int32, error) {
 	if scan := t.pre.scan; scan != nil {
 		for start := 0; start < len(text); {
 			end := scan.next(text, start)
 			ids = t.model.appendPiece(ids, text[start:end])
 			start = end
 		}
-		return ids
+		return ids, nil
 	}
-	for _, piece := range t.pre.split(text) {
+	pieces, err := t.pre.split(text, end)
+	if err != nil {
+		return nil, err
+	}
+	for _, piece := range pieces {
 		ids = t.model.appendPiece(ids, piece)
 	}
-	return ids
+	return ids, nil
 }

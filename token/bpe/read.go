@@ -7,7 +7,12 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	"github.com/infinirl/infinirl/bounded"
 )
+
+// maxFile bounds a tokenizer.json, of which the largest known has 40 MB.
+const maxFile = 256 << 20
 
 // maxID bounds the ids of a file, so that a wrong one cannot ask for all memory.
 const maxID = 1 << 24
@@ -18,7 +23,7 @@ const maxID = 1 << 24
 // these. An error names the field that is malformed or not supported. The fields
 // truncation and padding are ignored.
 func Read(r io.Reader) (*Tokenizer, error) {
-	data, err := io.ReadAll(r)
+	data, err := bounded.ReadAll(r, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read tokenizer.json: %w", err)
 	}

@@ -113,7 +113,11 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, text := range texts {
-			tokenizer.Decode(tokenizer.Wrap(tokenizer.EncodeRendered(text)))
+			ids, err := tokenizer.EncodeRendered(text)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("error of more than one line: %q", err)
+			}
+			tokenizer.Decode(tokenizer.Wrap(ids))
 		}
 	})
 }

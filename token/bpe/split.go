@@ -2,7 +2,9 @@ package bpe
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
@@ -34,28 +36,54 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// split returns the pieces of text.
-func (p *pretokenizer) split(text string) []string {
+// split returns the pieces of text. Regular expressions have to be done by end.
+func (p *pretokenizer) split(text string, end deadline) ([]string, error) {
 	pieces := []string{text}
 	for _, s := range p.steps {
 		var cut []string
+		var err error
 		for _, piece := range pieces {
-			cut = s.split(cut, piece)
+			if cut, err = s.split(cut, piece, end); err != nil {
+				return nil, err
+			}
 		}
 		pieces = cut
 	}
-	return pieces
+	return pieces, nil
+}
+
+// Regular expressions can take time exponential in the length of a text: nothing in a
+// file's pattern keeps it from that. One match has matchTime; all those of a text have
+// textTime and a microsecond and a half a byte, which is some ten times what usual
+// patterns take.
+const (
+	matchTime = time.Second
+	textTime  = 3 * time.Second
+	byteTime  = 1500 * time.Nanosecond
+)
+
+// maxPattern bounds the length of a regular expression, so that compiling it is quick.
+const maxPattern = 4096
+
+// deadline is when the regular expressions of a text have to be done.
+type deadline time.Time
+
+func newDeadline(text string) deadline {
+	return deadline(time.Now().Add(textTime + time.Duration(len(text))*byteTime))
 }
 
 // split appends the pieces of text.
-func (s *step) split(pieces []string, text string) []string {
+func (s *step) split(pieces []string, text string, end deadline) ([]string, error) {
 	if s.prefixSpace && !strings.HasPrefix(text, " ") {
 		text = " " + text
 	}
 	if s.pattern == nil {
-		return append(pieces, text)
+		return append(pieces, text), nil
 	}
-	spans := s.pattern.spans(text)
+	spans, err := s.pattern.spans(text, end)
+	if err != nil {
+		return nil, err
+	}
 	if s.invert {
 		for i := range spans {
 			spans[i].match = !spans[i].match
@@ -66,7 +94,7 @@ func (s *step) split(pieces []string, text string) []string {
 			pieces = append(pieces, text[span.start:span.end])
 		}
 	}
-	return pieces
+	return pieces, nil
 }
 
 // span is a stretch of text that a pattern matched, or one between matches.
@@ -121,15 +149,19 @@ func compile(expression string) (*pattern, error) {
 
 // compileGeneral uses the library even where a scanner is known.
 func compileGeneral(expression string) (*pattern, error) {
+	if len(expression) > maxPattern {
+		return nil, fmt.Errorf("a regular expression of %d bytes: want at most %d", len(expression), maxPattern)
+	}
 	re, err := regexp2.Compile(expression, regexp2.None)
 	if err != nil {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", `\n`)) // it quotes the expression
 	}
+	re.MatchTimeout = matchTime
 	return &pattern{regexp: re, folds: strings.Contains(expression, "(?i")}, nil
 }
 
 // spans returns the matches of the pattern in text and the stretches between them.
-func (p *pattern) spans(text string) []span {
+func (p *pattern) spans(text string, limit deadline) ([]span, error) {
 	var spans []span
 	end := 0
 	add := func(matchStart, matchEnd int) {
@@ -145,7 +177,9 @@ func (p *pattern) spans(text string) []span {
 			add(end, p.scan.next(text, end))
 		}
 	case p.regexp != nil:
-		p.search(text, add)
+		if err := p.search(text, limit, add); err != nil {
+			return nil, err
+		}
 	default:
 		for {
 			i := strings.Index(text[end:], p.literal)
@@ -158,13 +192,13 @@ func (p *pattern) spans(text string) []span {
 	if end < len(text) {
 		spans = append(spans, span{end, len(text), false})
 	}
-	return spans
+	return spans, nil
 }
 
 // search calls add for each match of the regular expression. The library works on
 // runes and with the Unicode version of the Go standard library, so that a newer
 // character is shown to it as an older one of the same category.
-func (p *pattern) search(text string, add func(start, end int)) {
+func (p *pattern) search(text string, limit deadline, add func(start, end int)) error {
 	runes := make([]rune, 0, len(text))
 	for _, r := range text {
 		switch {
@@ -185,11 +219,21 @@ func (p *pattern) search(text string, add func(start, end int)) {
 		}
 		return offset
 	}
-	// The library fails only when a time limit is set, and none is.
-	match, _ := p.regexp.FindRunesMatch(runes)
-	for match != nil {
+	match, err := p.regexp.FindRunesMatch(runes)
+	for n := 0; match != nil; n++ {
 		start := advance(match.Index)
 		add(start, advance(match.Index+match.Length))
-		match, _ = p.regexp.FindNextMatch(match)
+		if n%16 == 15 && time.Now().After(time.Time(limit)) {
+			return p.tooSlow(len(text))
+		}
+		match, err = p.regexp.FindNextMatch(match)
 	}
+	if err != nil { // it fails only at its time limit; its error quotes the whole text
+		return p.tooSlow(len(text))
+	}
+	return nil
+}
+
+func (p *pattern) tooSlow(size int) error {
+	return fmt.Errorf("pre_tokenizer: the regular expression %.60q takes too long on a text of %d bytes: it backtracks", p.regexp.String(), size)
 }
