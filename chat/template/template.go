@@ -105,8 +105,9 @@ func templateSource(raw json.RawMessage, name string) (string, error) {
 	return "", fmt.Errorf("none is called %q, there are %s", name, strings.Join(names, ", "))
 }
 
-// Render writes a conversation. A template that raises an exception, loops without
-// end or recurses without end is an error.
+// Render writes a conversation. A template that raises an exception is an error, and so
+// is one that loops or recurses without end or would take more memory than any template
+// has use for (guard.go): time and memory are counted before they are spent.
 func (t *Template) Render(messages []chat.Message, o Options) (text string, err error) {
 	data := make(map[string]jinja.Value, len(o.Variables)+4)
 	for name, v := range o.Variables {
@@ -134,7 +135,11 @@ func (t *Template) Render(messages []chat.Message, o Options) (text string, err 
 		data["tools"] = jinja.NewList(tools)
 	}
 	data["add_generation_prompt"] = jinja.NewBool(o.AddGenerationPrompt)
-	builtins(data)
+	g, err := newGuard(data)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	builtins(data, g)
 	defer func() {
 		if r := recover(); r != nil {
 			text, err = "", fmt.Errorf("chat template: it uses a value as what it is not: %v", r)
@@ -142,7 +147,7 @@ func (t *Template) Render(messages []chat.Message, o Options) (text string, err 
 	}()
 	text, err = t.compiled.RenderValues(data)
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", fmt.Errorf("chat template: %s", oneLine(err.Error()))
 	}
 	return text, nil
 }
