@@ -81,7 +81,7 @@ func builtins(data map[string]jinja.Value, g *guard) {
 		return jinja.None(), nil
 	})
 	define(funcText, func(a []jinja.Value) (jinja.Value, error) { return a[0], g.take(len(a[0].AsString())) })
-	define(funcUse, func(a []jinja.Value) (jinja.Value, error) { return a[0], g.look(a[0]) })
+	define(funcUse, func(a []jinja.Value) (jinja.Value, error) { return a[0], g.spend(8 * length(a[0])) })
 	define(funcList, func(a []jinja.Value) (jinja.Value, error) { return g.list(a) })
 	define(funcDict, g.dict)
 	define(funcAdd, g.add)

@@ -14,7 +14,7 @@ import (
 // memory grow with the conversation.
 const (
 	maxSteps  = 3_000_000  // loop bodies and macro calls
-	maxWork   = 20_000_000 // operations, and 64 bytes or items that one looks at
+	maxWork   = 10_000_000 // operations, and 64 bytes or items that one looks at
 	maxDepth  = 500        // macro calls inside each other
 	maxNested = 500        // lists and mappings inside each other
 	maxRange  = 1_000_000  // numbers of one range

@@ -1,16 +1,19 @@
-// Package bpe is a byte-level byte-pair-encoding tokenizer that loads Hugging
-// Face tokenizer.json files (the Qwen and Llama 3 families, GPT-2 and their kin)
-// and returns the ids that Hugging Face's tokenizers library returns.
+// Package bpe is a byte-pair-encoding tokenizer that loads Hugging Face tokenizer.json
+// files, byte-level ones (the Qwen and Llama 3 families, GPT-2, DeepSeek and their kin)
+// and those of characters with bytes to fall back on (Llama 2, Mistral, Gemma), and
+// returns the ids that Hugging Face's tokenizers library returns.
 //
 // Text becomes ids in five steps, each in a file of its own:
 //
 //	added.go    cut out the added tokens, <|im_start|> and the like
-//	nfc.go      normalise what is left to NFC, where the file asks for it
-//	split.go    cut it into pieces (words, numbers, runs of space); scan.go does
-//	            the same faster for the patterns of the known families
-//	merge.go    start from one token a byte of the piece and merge adjacent
-//	            pairs, the pair that was learnt first going first
-//	decode.go   and back: join the bytes of the tokens
+//	normalize.go  normalise what is left, where the file asks for it; nfc.go has NFC
+//	split.go    cut it into pieces (words, numbers, runs of space), steps.go by classes
+//	            of characters; scan.go does the same faster for the patterns of the
+//	            known families
+//	merge.go    start from one token a byte or character of the piece and merge
+//	            adjacent pairs, the pair that was learnt first going first
+//	decode.go   and back: join the bytes of the tokens; decoders.go for models of
+//	            characters
 //
 // Byte-pair encoding of text is due to Sennrich et al. 2016, arXiv 1508.07909;
 // its byte-level form to Radford et al. 2019 (GPT-2).
@@ -21,9 +24,10 @@ import "github.com/infinirl/infinirl/token"
 // Tokenizer is a loaded tokenizer.json. It is immutable, so that many goroutines
 // may use it at once.
 type Tokenizer struct {
-	model model
-	pre   pretokenizer
-	nfc   bool
+	model       model
+	pre         pretokenizer
+	normalizers []normalizer
+	decoders    []decoder // nil: those of byte-level models
 
 	controls map[string]int32 // by spelling
 	special  map[int32]bool   // by id: the tokens that skip_special_tokens leaves out
@@ -39,7 +43,8 @@ var (
 	_ token.Controls  = (*Tokenizer)(nil)
 )
 
-// Encode returns the ids of plain text. Text that spells a control token stays
+// Encode returns the ids of plain text, and nothing before or after them: the tokens of
+// the file's post-processor, such as <s>, are put around them by Wrap. Text that spells a control token stays
 // text. Control tokens are the added tokens that are special or that are matched
 // before normalisation, such as <|im_end|> and <tool_call>.
 //
@@ -89,13 +94,16 @@ func (t *Tokenizer) encode(text string, raw, normal *matcher) ([]int32, error) {
 	ids := make([]int32, 0, len(text)/3+len(text)/64+4)
 	end := newDeadline(text)
 	var failed error
+	first := true // nothing of the text was cut out yet
 	raw.cut(text, func(part string, id int32) {
 		if id >= 0 {
-			ids = append(ids, id)
+			ids, first = append(ids, id), false
 			return
 		}
-		if t.nfc {
-			part = nfc(part)
+		part, err := t.normalize(part)
+		if err != nil {
+			failed = err
+			return
 		}
 		normal.cut(part, func(part string, id int32) {
 			switch {
@@ -103,15 +111,20 @@ func (t *Tokenizer) encode(text string, raw, normal *matcher) ([]int32, error) {
 			case id >= 0:
 				ids = append(ids, id)
 			default:
-				ids, failed = t.appendText(ids, part, end)
+				ids, failed = t.appendText(ids, part, first, end)
 			}
+			first = false
 		})
 	})
-	return ids, failed
+	if failed != nil {
+		return nil, failed
+	}
+	return ids, nil
 }
 
-// appendText appends the ids of text that holds no added token.
-func (t *Tokenizer) appendText(ids []int32, text string, end deadline) ([]int32, error) {
+// appendText appends the ids of text that holds no added token. first tells that it is
+// the beginning of what is encoded.
+func (t *Tokenizer) appendText(ids []int32, text string, first bool, end deadline) ([]int32, error) {
 	if scan := t.pre.scan; scan != nil {
 		for start := 0; start < len(text); {
 			end := scan.next(text, start)
@@ -120,7 +133,7 @@ func (t *Tokenizer) appendText(ids []int32, text string, end deadline) ([]int32,
 		}
 		return ids, nil
 	}
-	pieces, err := t.pre.split(text, end)
+	pieces, err := t.pre.split(text, first, end)
 	if err != nil {
 		return nil, err
 	}

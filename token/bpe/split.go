@@ -19,8 +19,9 @@ type pretokenizer struct {
 
 // step is one pre-tokenizer of the file.
 type step struct {
-	prefixSpace bool     // first put a space before a text that does not start with one
-	pattern     *pattern // then cut, if there is a pattern
+	prefixSpace bool       // first put a space before a text that does not start with one
+	metaspace   *metaspace // or write spaces as another character
+	pattern     *pattern   // then cut, if there is a pattern
 	behavior    behavior
 	invert      bool // what the pattern does not match is the delimiter
 }
@@ -36,16 +37,19 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// split returns the pieces of text. Regular expressions have to be done by end.
-func (p *pretokenizer) split(text string, end deadline) ([]string, error) {
+// split returns the pieces of text, first if it is the beginning of what is encoded.
+// Regular expressions have to be done by end.
+func (p *pretokenizer) split(text string, first bool, end deadline) ([]string, error) {
 	pieces := []string{text}
 	for _, s := range p.steps {
 		var cut []string
-		var err error
-		for _, piece := range pieces {
-			if cut, err = s.split(cut, piece, end); err != nil {
+		for i, piece := range pieces {
+			begins := true
+			var err error
+			if cut, begins, err = s.split(cut, piece, first && i == 0, end); err != nil {
 				return nil, err
 			}
+			first = first && (i > 0 || begins)
 		}
 		pieces = cut
 	}
@@ -72,17 +76,21 @@ func newDeadline(text string) deadline {
 	return deadline(time.Now().Add(textTime + time.Duration(len(text))*byteTime))
 }
 
-// split appends the pieces of text.
-func (s *step) split(pieces []string, text string, end deadline) ([]string, error) {
+// split appends the pieces of text; begins tells that the first of them is its
+// beginning.
+func (s *step) split(pieces []string, text string, first bool, end deadline) (cut []string, begins bool, err error) {
+	if s.metaspace != nil {
+		text = s.metaspace.write(text, first)
+	}
 	if s.prefixSpace && !strings.HasPrefix(text, " ") {
 		text = " " + text
 	}
 	if s.pattern == nil {
-		return append(pieces, text), nil
+		return append(pieces, text), true, nil
 	}
 	spans, err := s.pattern.spans(text, end)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if s.invert {
 		for i := range spans {
@@ -92,9 +100,10 @@ func (s *step) split(pieces []string, text string, end deadline) ([]string, erro
 	for _, span := range s.behavior.apply(spans) {
 		if span.start < span.end {
 			pieces = append(pieces, text[span.start:span.end])
+			begins = begins || span.start == 0
 		}
 	}
-	return pieces, nil
+	return pieces, begins, nil
 }
 
 // span is a stretch of text that a pattern matched, or one between matches.
@@ -130,10 +139,12 @@ func (b behavior) apply(spans []span) []span {
 	return kept
 }
 
-// pattern finds delimiters: a literal, the scanner of a known regular expression,
+// pattern finds delimiters: a literal, characters of a class, the scanner of a known regular expression,
 // or any regular expression.
 type pattern struct {
 	literal string
+	class   func(rune) bool // every character of a class is a delimiter
+	words   bool            // every word, and every run of other characters than space
 	scan    *scanner
 	regexp  *regexp2.Regexp
 	folds   bool // the regular expression ignores case in places
@@ -175,6 +186,14 @@ func (p *pattern) spans(text string, limit deadline) ([]span, error) {
 	case p.scan != nil:
 		for end < len(text) {
 			add(end, p.scan.next(text, end))
+		}
+	case p.words:
+		wordSpans(text, add)
+	case p.class != nil:
+		for i, r := range text {
+			if p.class(r) {
+				add(i, i+utf8.RuneLen(r))
+			}
 		}
 	case p.regexp != nil:
 		if err := p.search(text, limit, add); err != nil {
