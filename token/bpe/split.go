@@ -57,13 +57,14 @@ func (p *pretokenizer) split(text string, first bool, end deadline) ([]string, e
 }
 
 // Regular expressions can take time exponential in the length of a text: nothing in a
-// file's pattern keeps it from that. One match has matchTime; all those of a text have
-// textTime and a microsecond and a half a byte, which is some ten times what usual
-// patterns take.
+// file's pattern keeps it from that. One match has matchTime, and is tried three times,
+// for the library's clock is coarse and a busy machine may stop it; all those of a text
+// have textTime and five microseconds a byte, some ten times what usual patterns take.
 const (
 	matchTime = time.Second
-	textTime  = 3 * time.Second
-	byteTime  = 1500 * time.Nanosecond
+	tries     = 3
+	textTime  = 10 * time.Second
+	byteTime  = 5 * time.Microsecond
 )
 
 // maxPattern bounds the length of a regular expression, so that compiling it is quick.
@@ -238,14 +239,27 @@ func (p *pattern) search(text string, limit deadline, add func(start, end int)) 
 		}
 		return offset
 	}
-	match, err := p.regexp.FindRunesMatch(runes)
+	find := func(after *regexp2.Match) (match *regexp2.Match, err error) {
+		for range tries {
+			if after == nil {
+				match, err = p.regexp.FindRunesMatch(runes)
+			} else {
+				match, err = p.regexp.FindNextMatch(after)
+			}
+			if err == nil {
+				return match, nil
+			}
+		}
+		return nil, err
+	}
+	match, err := find(nil)
 	for n := 0; match != nil; n++ {
 		start := advance(match.Index)
 		add(start, advance(match.Index+match.Length))
 		if n%16 == 15 && time.Now().After(time.Time(limit)) {
 			return p.tooSlow(len(text))
 		}
-		match, err = p.regexp.FindNextMatch(match)
+		match, err = find(match)
 	}
 	if err != nil { // it fails only at its time limit; its error quotes the whole text
 		return p.tooSlow(len(text))
