@@ -3,6 +3,7 @@
 usage: reference.py cases TOKENIZER_JSON OUT.jsonl
        reference.py variants FIXTURE_JSON OUT_FOLDER
        reference.py characters OUT_FOLDER
+       reference.py golden OUT_FOLDER
        reference.py template TOKENIZER_JSON OUT_JSON
        reference.py corpus OUT_FOLDER
        reference.py speed NAME TOKENIZER_JSON CORPUS...
@@ -307,6 +308,45 @@ def characters(folder):
         cases(path, path + "l", limit=0.01)
 
 
+def golden(folder):
+    """Writes ../testdata/characters.jsonl: settings of small models, one a line, each with texts and what the reference makes of them."""
+    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ"]
+    corpus = ["the cat sat on the mat and the dog ran to the house in 2024, 12345 times", "hello world hello there cat's café"] * 5
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
+    chain = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+    llama = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+    settings = [
+        (llama, None, {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, True),
+        (llama["normalizers"][1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True),
+        (None, metaspace, metaspace, True),
+        (None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False),
+        ({"type": "NFKC"}, {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": True}]}, {"type": "Fuse"}, False),
+        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}]}, {"type": "Fuse"}, True),
+        (None, {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT2]}, GPT2, False),
+    ]
+    with open(os.path.join(folder, "characters.jsonl"), "w") as file:
+        for normalizer, pre_tokenizer, decoder, fallback in settings:
+            t = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=fallback))
+            level = decoder["type"] == "ByteLevel"
+            if level:
+                t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+            else:
+                t.normalizer = tokenizers.normalizers.Replace(" ", "▁")
+                t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+            alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if level else []
+            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=["<unk>", "<s>", "</s>", "<|user|>"], initial_alphabet=alphabet, show_progress=False))
+            described = json.loads(t.to_str())
+            for b in range(256 if fallback else 0):
+                described["model"]["vocab"]["<0x%02X>" % b] = len(described["model"]["vocab"])
+            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor=begin_template(described["added_tokens"][1]))
+            whole = tokenizers.Tokenizer.from_str(json.dumps(described))
+            results = []
+            for text in texts:
+                ids = whole.encode(text, add_special_tokens=False).ids
+                results.append({"text": text, "ids": ids, "wrapped": whole.encode(text).ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
+            print(json.dumps({"tokenizer": described, "cases": results}), file=file)
+
+
 def begin_template(token):
     return {
         "type": "TemplateProcessing",
@@ -354,4 +394,4 @@ if __name__ == "__main__":
     if command == "speed":
         speed(rest[0], rest[1], rest[2:])
     else:
-        {"cases": cases, "variants": variants, "characters": characters, "template": template, "corpus": corpus}[command](*rest)
+        {"cases": cases, "variants": variants, "characters": characters, "golden": golden, "template": template, "corpus": corpus}[command](*rest)
