@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
 )
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) {
 		atomicfile.Create(path, func(file *os.File) error {
 			file.WriteString("half")
 			os.Stdout.WriteString("begun\n")
-			select {}
+			time.Sleep(time.Hour) // until it is killed
+			return nil
 		})
 		os.Exit(1)
 	}

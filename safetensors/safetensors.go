@@ -191,7 +191,7 @@ func Read(r io.Reader) (*File, error) {
 	case known && int64(size) > length-file.begin:
 		return nil, fmt.Errorf("safetensors: truncated: %d bytes of tensor data, the header asks for %d: %w", length-file.begin, size, io.ErrUnexpectedEOF)
 	case known && int64(size) < length-file.begin:
-		return nil, fmt.Errorf("safetensors: %d bytes of tensor data, the header asks for %d", length-file.begin, size)
+		return nil, fmt.Errorf("safetensors: %d bytes follow the %d of tensor data", length-file.begin-int64(size), size)
 	case known:
 		data = make([]byte, size)
 		_, err = io.ReadFull(r, data)

@@ -25,7 +25,7 @@ const (
 //     with those that it knows.
 func rewrite(source string) (string, error) {
 	if len(source) > maxSource {
-		return "", fmt.Errorf("%d bytes: want at most %d", len(source), maxSource)
+		return "", fmt.Errorf("line 1: %d bytes: want at most %d", len(source), maxSource)
 	}
 	source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
 	source = strings.TrimSuffix(source, "\n")
@@ -36,7 +36,8 @@ func rewrite(source string) (string, error) {
 		}
 	}
 	if n := len(w.blocks); n > 0 {
-		return "", fmt.Errorf("{%% %s %%} is not closed", w.blocks[n-1].word)
+		open := w.blocks[n-1]
+		return "", fmt.Errorf("line %d: {%% %s %%} is not closed", 1+strings.Count(source[:len(source)-open.rest], "\n"), open.word)
 	}
 	return w.out.String(), nil
 }
@@ -44,6 +45,7 @@ func rewrite(source string) (string, error) {
 // block is an open block.
 type block struct {
 	word  string
+	rest  int                    // bytes of the source behind its tag
 	close func() (string, error) // writes its end
 }
 
@@ -201,7 +203,7 @@ func (w *rewriter) tag(t tag) error {
 		if len(w.blocks) == maxBlocks {
 			return fmt.Errorf("more than %d blocks are inside each other", maxBlocks)
 		}
-		w.blocks = append(w.blocks, block{word, close})
+		w.blocks = append(w.blocks, block{word, len(w.rest), close})
 		return nil
 	}
 	ends := func(text string) func() (string, error) { return func() (string, error) { return text, nil } }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/infinirl/infinirl/chat"
 )
@@ -230,7 +231,8 @@ again<|im_end|>
 	}
 }
 
-// FuzzCompile checks that no source makes Compile or Render panic.
+// FuzzCompile checks that every source ends, in an error of one line or a text, and that
+// neither Compile nor Render panics or takes long.
 func FuzzCompile(f *testing.F) {
 	for _, name := range []string{"chatml.jinja", "thinking.jinja", "whitespace.jinja"} {
 		source, err := os.ReadFile(filepath.Join("testdata", name))
@@ -239,9 +241,28 @@ func FuzzCompile(f *testing.F) {
 		}
 		f.Add(string(source))
 	}
+	for source := range hostile {
+		if len(source) < 500 && !strings.Contains(source, "00000") { // the others take seconds
+			f.Add(source)
+		}
+	}
 	f.Fuzz(func(t *testing.T, source string) {
+		if strings.Contains(source, "0000") {
+			t.Skip("a loop up to a bound")
+		}
 		if _, err := rewrite(source); err != nil && !strings.HasPrefix(err.Error(), "line ") {
 			t.Errorf("error without line: %v", err)
+		}
+		start := time.Now()
+		compiled, err := Compile(source)
+		if err == nil {
+			_, err = compiled.Render([]chat.Message{{Role: chat.User, Content: "hi"}, {Role: chat.Assistant, Content: "x", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: `{"a": [1]}`}}}}, Options{})
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("error of more than one line: %q", err)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("it took %v", took)
 		}
 	})
 }
