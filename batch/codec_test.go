@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"runtime/metrics"
 	"strconv"
-	"regexp"
 	"strings"
 	"testing"
 )
