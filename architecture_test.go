@@ -21,7 +21,7 @@ var order = []struct {
 	packages []string
 }{
 	{"data", []string{
-		"atomicfile", "safetensors", "token", "token/bpe", "chat", "chat/chattest", "chat/template", "chat/callformat", "chat/huggingface", "condense", "condense/condensetest",
+		"bounded", "atomicfile", "safetensors", "token", "token/bpe", "chat", "chat/chattest", "chat/template", "chat/callformat", "chat/huggingface", "condense", "condense/condensetest",
 		"trajectory", "chat/recorded", "batch", "advantage", "batch/stream",
 	}},
 	{"engines", []string{

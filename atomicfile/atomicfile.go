@@ -8,15 +8,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // Create has write fill a temporary file beside path, syncs it and renames it to
-// path. An error leaves neither the file nor a temporary one. A symbolic link stays:
-// the file that it leads to is written. If path is there and no regular file (a
-// device, a pipe), what was written is copied to it in the end.
+// path. An error leaves neither the file nor a temporary one, and what a process left
+// that was killed while it wrote the same file is removed. The mode of a file that was
+// there stays; a new one gets what the umask allows. A symbolic link stays: the file
+// that it leads to is written. If path is there and no regular file (a device, a pipe),
+// what was written is copied to it in the end.
 func Create(path string, write func(*os.File) error) (err error) {
 	target, special, err := place(path)
 	if err != nil {
@@ -27,12 +31,10 @@ func Create(path string, write func(*os.File) error) (err error) {
 		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
 	defer func() {
-		if special {
-			file.Close()
-		} else if err != nil {
-			file.Close()
+		if err != nil && !special {
 			os.Remove(file.Name())
 		}
+		file.Close()
 	}()
 	if err := write(file); err != nil {
 		var of *fs.PathError
@@ -42,10 +44,9 @@ func Create(path string, write func(*os.File) error) (err error) {
 		return err
 	}
 	finish := []func() error{
-		func() error { return file.Chmod(0o644) },
+		func() error { return keepMode(target, file) },
 		file.Sync,
-		file.Close,
-		func() error { return os.Rename(file.Name(), target) },
+		func() error { return rename(file, target) },
 	}
 	if special {
 		finish = []func() error{func() error { return copyTo(path, file) }}
@@ -69,7 +70,7 @@ func Check(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
+	return errors.Join(os.Remove(file.Name()), file.Close())
 }
 
 // Nameless returns a temporary file that has no name any more: it goes with its last
@@ -115,7 +116,60 @@ func temporary(target string, special bool) (*os.File, error) {
 	if special {
 		return Nameless()
 	}
-	return os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
+	removeLeft(target)
+	// A secret is never readable by others, not even while it is written.
+	mode := fs.FileMode(0o666)
+	if _, err := os.Stat(target); err == nil {
+		mode = 0o600
+	}
+	for try := 0; ; try++ {
+		name := temporaryPrefix(target) + fmt.Sprintf("%08x", rand.Uint32())
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if errors.Is(err, fs.ErrExist) && try < 100 {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if held(file) {
+			return file, nil
+		}
+		file.Close()
+	}
+}
+
+// temporaryPrefix begins the names of the temporary files of a target; eight
+// hexadecimal digits follow.
+func temporaryPrefix(target string) string {
+	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".infinirl-")
+}
+
+// removeLeft removes the temporary files of a target that nobody holds: a process
+// holds its own until it ends, however it ends.
+func removeLeft(target string) {
+	entries, err := os.ReadDir(filepath.Dir(target))
+	if err != nil {
+		return // creating the file will tell
+	}
+	prefix := filepath.Base(temporaryPrefix(target))
+	for _, entry := range entries {
+		digits, ours := strings.CutPrefix(entry.Name(), prefix)
+		if ours && len(digits) == 8 && strings.Trim(digits, "0123456789abcdef") == "" && entry.Type().IsRegular() {
+			removeUnheld(filepath.Join(filepath.Dir(target), entry.Name()))
+		}
+	}
+}
+
+// keepMode gives the file that will take the place of target its mode.
+func keepMode(target string, file *os.File) error {
+	info, err := os.Stat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the umask has given it one
+	}
+	if err != nil {
+		return err
+	}
+	return file.Chmod(info.Mode().Perm())
 }
 
 // copyTo writes all of a file to something that is there already.

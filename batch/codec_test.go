@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -315,13 +316,20 @@ func rewrite(t *testing.T, data []byte, old, new string) []byte {
 	return append(append(out, header...), data[8+n:]...)
 }
 
+// unsealed takes the checksum, which finds every change, out of a file.
+func unsealed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	entry := regexp.MustCompile(`"infinirl\.checksum":"[^"]*",`).Find(data)
+	return rewrite(t, data, string(entry), "")
+}
+
 func TestSafetensorsErrors(t *testing.T) {
 	t.Parallel()
 	b, err := ReadJSONLines(strings.NewReader(goodLine))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, packed := encode(t, b, Plain), encode(t, b, Packed)
+	plain, packed := unsealed(t, encode(t, b, Plain)), unsealed(t, encode(t, b, Packed))
 	for name, c := range map[string]struct {
 		data []byte
 		want string

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/lm/kernel"
 	"github.com/infinirl/infinirl/safetensors"
 )
@@ -179,9 +179,12 @@ func (o *AdamW) Save(path string) error {
 	return nil
 }
 
+// maxOptimizerHeader is more than the header of a state takes.
+const maxOptimizerHeader = 100 << 20
+
 // Load restores the state that Save wrote.
 func (o *AdamW) Load(path string) error {
-	data, err := os.ReadFile(path)
+	data, err := bounded.ReadFile(path, 8*int64(len(o.m))+maxOptimizerHeader)
 	if err != nil {
 		return fmt.Errorf("lm: load optimizer: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/safetensors"
 )
 
@@ -26,7 +28,7 @@ const (
 // Metadata of the weights file beside Hugging Face's "format".
 const (
 	metadataConfig   = "config"   // config.json, so that the file alone is a model
-	metadataChecksum = "checksum" // CRC-32C of the tensors' bytes, in the order of the file
+	metadataChecksum = "checksum" // of old files: CRC-32C of the tensors' bytes, in the order of the file
 )
 
 // Save writes config.json and model.safetensors to dir, which it creates. Each
@@ -52,14 +54,19 @@ func (m *Model) Save(dir string) error {
 	return nil
 }
 
+// maxConfig bounds config.json, which has a few kilobytes.
+const maxConfig = 16 << 20
+
 // Load reads a model that Save wrote, or a Llama, Qwen2 or Qwen3 checkpoint of
-// Hugging Face in one model.safetensors (F32, F16 or BF16).
+// Hugging Face in one model.safetensors (F32, F16 or BF16). Of a model that Save
+// wrote, every changed bit is an error. The shapes are compared with the
+// configuration before the weights are read.
 func Load(dir string) (*Model, error) {
-	config, err := os.ReadFile(filepath.Join(dir, configFile))
+	config, err := bounded.ReadFile(filepath.Join(dir, configFile), maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("lm: load: %w", err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, weightsFile))
+	weights, _, err := bounded.Open(filepath.Join(dir, weightsFile), math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, sharded := os.Stat(filepath.Join(dir, weightsFile+".index.json")); sharded == nil {
 			err = fmt.Errorf("%s is split into shards; join them into one %s", dir, weightsFile)
@@ -68,11 +75,39 @@ func Load(dir string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lm: load: %w", err)
 	}
-	m, err := unmarshal(config, data)
+	defer weights.Close()
+	m, err := load(config, weights)
 	if err != nil {
 		return nil, fmt.Errorf("lm: load %s: %w", dir, err)
 	}
 	return m, nil
+}
+
+// load reads a model of two files.
+func load(config []byte, weights io.ReadSeeker) (*Model, error) {
+	header, _, err := safetensors.ReadHeader(weights)
+	if err != nil {
+		return nil, err
+	}
+	// Save writes the same text into both files.
+	if saved, ok := header.Metadata[metadataConfig]; ok && !bytes.Equal(bytes.TrimSpace(config), []byte(saved)) {
+		return nil, fmt.Errorf("%s is not the one that %s was saved with: %w, or it was edited (delete it, and its text is that of the metadata %q of %s)",
+			configFile, weightsFile, safetensors.ErrDamaged, metadataConfig, weightsFile)
+	}
+	if _, err := match(config, header); err != nil {
+		return nil, err
+	}
+	if _, err := weights.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	file, err := safetensors.Read(weights)
+	if err != nil {
+		return nil, err
+	}
+	if err := verify(file); err != nil {
+		return nil, err
+	}
+	return fill(config, file)
 }
 
 // Marshal returns the model as the content of one safetensors file, which holds
@@ -114,37 +149,60 @@ func unmarshal(config, data []byte) (*Model, error) {
 			return nil, fmt.Errorf("the file's metadata lacks %q", metadataConfig)
 		}
 	}
+	return fill(config, file)
+}
+
+// parts are the tensors of a file that make up the layout of its configuration.
+type parts struct {
+	layout  *layout
+	tensors []safetensors.Tensor
+	zeros   []safetensors.Tensor // those that the model lacks; they have to be zero
+}
+
+// match compares the shapes of a file, whose tensors may lack their data, with a
+// configuration.
+func match(config []byte, file *safetensors.File) (parts, error) {
 	c, err := unmarshalConfig(config)
 	if err != nil {
-		return nil, err
+		return parts{}, err
 	}
 	if c.NumHiddenLayers > len(file.Tensors) {
-		return nil, fmt.Errorf("the configuration asks for %d layers, the file has %d tensors", c.NumHiddenLayers, len(file.Tensors))
+		return parts{}, fmt.Errorf("the configuration asks for %d layers, the file has %d tensors", c.NumHiddenLayers, len(file.Tensors))
 	}
-	var tensors []safetensors.Tensor
+	var p parts
 	critic := false
 	for _, t := range file.Tensors {
 		if t.Name == "lm_head.weight" && c.TieWordEmbeddings {
 			continue // a copy of the embedding that some exporters write
 		}
 		if strings.HasSuffix(t.Name, outputBias) {
-			if err := checkZero(t); err != nil {
-				return nil, err
-			}
+			p.zeros = append(p.zeros, t)
 			continue
 		}
 		critic = critic || t.Name == "score.weight"
-		tensors = append(tensors, t)
+		p.tensors = append(p.tensors, t)
 	}
-	// The shapes are compared before memory of the configuration's size is taken.
-	if err := newLayout(c, critic).match("", tensors); err != nil {
-		return nil, err
-	}
-	m, err := allocate(c, critic)
+	p.layout = newLayout(c, critic)
+	return p, p.layout.match("", p.tensors)
+}
+
+// fill makes the model of a file. Memory of the configuration's size is taken only
+// after the shapes were compared.
+func fill(config []byte, file *safetensors.File) (*Model, error) {
+	p, err := match(config, file)
 	if err != nil {
 		return nil, err
 	}
-	return m, m.layout.load("", tensors, m.params)
+	for _, t := range p.zeros {
+		if err := checkZero(t); err != nil {
+			return nil, err
+		}
+	}
+	m, err := allocate(p.layout.config, p.layout.critic)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.layout.load("", p.tensors, m.params)
 }
 
 // outputBias ends the name of the one parameter of Llama and Qwen3 with
@@ -238,10 +296,8 @@ func transpose(x []float32, rows, cols int) []float32 {
 	return y
 }
 
-// encode returns the file of tensors, which begin with the widest elements, and
-// metadata with a checksum.
+// encode returns the file of tensors, which begin with the widest elements.
 func encode(tensors []safetensors.Tensor, metadata map[string]string) ([]byte, error) {
-	metadata[metadataChecksum] = checksum(tensors)
 	var buffer bytes.Buffer
 	if err := safetensors.Write(&buffer, tensors, metadata); err != nil {
 		return nil, fmt.Errorf("lm: %w", err)
@@ -255,19 +311,26 @@ func decode(data []byte) (*safetensors.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want, ok := file.Metadata[metadataChecksum]; ok {
-		if got := checksum(file.Tensors); got != want {
-			return nil, fmt.Errorf("the file is damaged: checksum %s of its tensors, want %s", got, want)
-		}
+	if err := file.Verify(); err != nil {
+		return nil, err
 	}
-	return file, nil
+	return file, verify(file)
 }
 
-func checksum(tensors []safetensors.Tensor) string {
+// verify compares the checksum of files that were written before all files of tensors
+// had one: of the tensors' bytes alone.
+func verify(file *safetensors.File) error {
+	want, ok := file.Metadata[metadataChecksum]
+	if !ok {
+		return nil
+	}
 	table := crc32.MakeTable(crc32.Castagnoli)
 	var sum uint32
-	for _, t := range tensors {
+	for _, t := range file.Tensors {
 		sum = crc32.Update(sum, table, t.Data)
 	}
-	return strconv.FormatUint(uint64(sum), 16)
+	if got := strconv.FormatUint(uint64(sum), 16); got != want {
+		return fmt.Errorf("%w: checksum %s of its tensors, want %s", safetensors.ErrDamaged, got, want)
+	}
+	return nil
 }

@@ -7,7 +7,8 @@
 //
 // The reader trusts nothing: sizes are checked against the bytes that are
 // there, and a file whose tensors overlap, leave gaps or do not fill the data
-// to its last byte is an error. The format is described at
+// to its last byte is an error. Files that Write wrote carry a checksum
+// (checksum.go). The format is described at
 // https://github.com/huggingface/safetensors.
 package safetensors
 
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 )
 
@@ -40,6 +42,10 @@ type Tensor struct {
 type File struct {
 	Metadata map[string]string // nil if the file has none
 	Tensors  []Tensor          // in the order of their data
+
+	begin        int64 // of the data in the file
+	checked      bool  // the file has a checksum
+	dataChecksum uint32
 }
 
 // Tensor returns the tensor called name.
@@ -54,14 +60,24 @@ func (f *File) Tensor(name string) (Tensor, error) {
 
 // Write writes tensors and metadata. Tensors of wider elements come first, so
 // that all of them are aligned, otherwise in the order given; the same
-// arguments give the same bytes. Names must be unique.
+// arguments give the same bytes. Names must be unique. A checksum is added to the
+// metadata.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
 	slices.SortStableFunc(ordered, func(a, b Tensor) int { return b.DType.Size() - a.DType.Size() })
+	metadata, err := withChecksum(metadata)
+	if err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
 	header, err := encodeHeader(ordered, metadata)
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}
+	parts := make([][]byte, len(ordered))
+	for i, t := range ordered {
+		parts[i] = t.Data
+	}
+	seal(header, parts)
 	if _, err := w.Write(header); err != nil {
 		return fmt.Errorf("safetensors: write header: %w", err)
 	}
@@ -156,39 +172,89 @@ func (t Tensor) size() (int, error) {
 	return size, nil
 }
 
-// Read reads one file to its end. Memory grows with the bytes that arrive, not
-// with what the header claims.
+// maxStream is how many bytes of data Read takes from a stream that does not say
+// how many will come.
+const maxStream = 4 << 30
+
+// Read reads one file to its end and verifies its checksum. What the header claims
+// is compared with the size of a regular file, or of anything that has a Len, before
+// memory is taken. Of other streams at most 4 GiB are read, into memory that grows
+// with the bytes that arrive.
 func Read(r io.Reader) (*File, error) {
-	var prefix [8]byte
-	if _, err := io.ReadFull(r, prefix[:]); err != nil {
-		return nil, fmt.Errorf("safetensors: read header length: %w", noEOF(err))
-	}
-	length, err := headerLength(prefix[:])
+	length, known := lengthOf(r)
+	file, size, err := ReadHeader(r)
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
+		return nil, err
 	}
-	header, err := readN(r, length)
-	if err != nil {
-		return nil, fmt.Errorf("safetensors: read header of %d bytes: %w", length, err)
+	var data []byte
+	switch {
+	case known && int64(size) > length-file.begin:
+		return nil, fmt.Errorf("safetensors: truncated: %d bytes of tensor data, the header asks for %d: %w", length-file.begin, size, io.ErrUnexpectedEOF)
+	case known && int64(size) < length-file.begin:
+		return nil, fmt.Errorf("safetensors: %d bytes follow the %d of tensor data", length-file.begin-int64(size), size)
+	case known:
+		data = make([]byte, size)
+		_, err = io.ReadFull(r, data)
+		err = noEOF(err)
+	case size > maxStream:
+		return nil, fmt.Errorf("safetensors: %d bytes of tensor data: want at most %d from a stream; write it to a file first", size, maxStream)
+	default:
+		data, err = readN(r, size)
 	}
-	file, size, err := parseHeader(header)
-	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
-	}
-	data, err := readN(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: read %d bytes of tensor data: %w", size, err)
 	}
-	switch _, err := io.ReadFull(r, prefix[:1]); {
+	var next [1]byte
+	switch _, err := io.ReadFull(r, next[:]); {
 	case err == nil:
 		return nil, fmt.Errorf("safetensors: bytes follow the %d of tensor data", size)
 	case !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	return file.attach(data), nil
+	return file.attach(data), file.Verify()
 }
 
-// Parse reads a file that is in memory. The tensors alias data.
+// ReadHeader reads a file up to its data, so that its tensors can be looked at before
+// memory is taken for them: they lack their data. It returns how many bytes the data
+// has, and verifies the checksum of the header.
+func ReadHeader(r io.Reader) (file *File, size int, err error) {
+	var prefix [8]byte
+	if _, err := io.ReadFull(r, prefix[:]); err != nil {
+		return nil, 0, fmt.Errorf("safetensors: read header length: %w", noEOF(err))
+	}
+	length, err := headerLength(prefix[:])
+	if err != nil {
+		return nil, 0, fmt.Errorf("safetensors: %w", err)
+	}
+	header, err := readN(r, length)
+	if err != nil {
+		return nil, 0, fmt.Errorf("safetensors: read header of %d bytes: %w", length, err)
+	}
+	file, size, err = parseHeader(prefix[:], header)
+	if err != nil {
+		return nil, 0, fmt.Errorf("safetensors: %w", err)
+	}
+	return file, size, nil
+}
+
+// lengthOf returns how many bytes are left in a stream that tells.
+func lengthOf(r io.Reader) (int64, bool) {
+	switch r := r.(type) {
+	case *os.File:
+		info, err := r.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return 0, false
+		}
+		at, err := r.Seek(0, io.SeekCurrent)
+		return info.Size() - at, err == nil
+	case interface{ Len() int }:
+		return int64(r.Len()), true
+	}
+	return 0, false
+}
+
+// Parse reads a file that is in memory. The tensors alias data. The checksum of the
+// header is verified, that of the data by Verify.
 func Parse(data []byte) (*File, error) {
 	if len(data) < 8 {
 		return nil, fmt.Errorf("safetensors: %d bytes are too few for a header", len(data))
@@ -200,7 +266,7 @@ func Parse(data []byte) (*File, error) {
 	if length > len(data)-8 {
 		return nil, fmt.Errorf("safetensors: truncated: header of %d bytes, %d are there", length, len(data)-8)
 	}
-	file, size, err := parseHeader(data[8 : 8+length])
+	file, size, err := parseHeader(data[:8], data[8:8+length])
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
@@ -257,8 +323,8 @@ func noEOF(err error) error {
 
 // parseHeader returns the tensors, sorted by offset and without data, and the
 // number of bytes that they fill.
-func parseHeader(header []byte) (*File, int, error) {
-	file := &File{}
+func parseHeader(prefix, header []byte) (*File, int, error) {
+	file := &File{begin: int64(len(prefix) + len(header))}
 	var offsets [][2]int
 	err := eachField(header, func(name string, value json.RawMessage) error {
 		if name == metadataKey {
@@ -301,6 +367,9 @@ func parseHeader(header []byte) (*File, int, error) {
 		sorted[i] = t
 	}
 	file.Tensors = sorted
+	if err := file.takeChecksum(prefix, header); err != nil {
+		return nil, 0, err
+	}
 	return file, end, nil
 }
 

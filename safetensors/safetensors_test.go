@@ -80,11 +80,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of a file written by the reference implementation
-// (safetensors.numpy.save of one float32 array [1, 2] and an int64 scalar).
+// The bytes of a file written by the reference implementation (safetensors.numpy.save
+// of one float32 array [1, 2] and an int64 scalar with this metadata); the checksum is
+// from another program.
 func TestReferenceBytes(t *testing.T) {
 	t.Parallel()
-	header := `{"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}}`
+	header := `{"__metadata__":{"infinirl.checksum":"crc32c:8e85f937:fbedcc37"},"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}}`
 	header += strings.Repeat(" ", (8-len(header)%8)%8)
 	want := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	want = append(want, header...)
@@ -226,6 +227,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(withHeader(`{"__metadata__":{}}`, 0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := Parse(data)
+		if err == nil {
+			err = file.Verify()
+		}
 		read, readErr := Read(bytes.NewReader(data))
 		if (err == nil) != (readErr == nil) {
 			t.Fatalf("Parse: %v, Read: %v", err, readErr)

@@ -23,7 +23,9 @@ type spelled struct{ token.Bytes }
 var controls = []string{"<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
 	"<think>", "</think>", "<tool_call>", "</tool_call>"}
 
-func (spelled) EncodeRendered(text string) []int32 {
+func (spelled) EncodeRendered(text string) ([]int32, error) { return encode(text), nil }
+
+func encode(text string) []int32 {
 	var ids []int32
 next:
 	for text != "" {

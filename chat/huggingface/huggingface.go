@@ -30,7 +30,7 @@ type Tokenizer interface {
 	token.Tokenizer
 	token.Controls
 	// EncodeRendered returns ids in which spelled control tokens are control tokens.
-	EncodeRendered(text string) []int32
+	EncodeRendered(text string) ([]int32, error)
 	// Special tells whether an id is a control token that no message may bring about,
 	// such as <|im_end|>. Others, such as <think>, are words that a message may hold.
 	Special(id int32) bool

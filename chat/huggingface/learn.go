@@ -138,7 +138,10 @@ func (r *Renderer) learnReply() error {
 			return fmt.Errorf("the template opens replies in two ways, with %q and %q", r.prefix, prefix)
 		}
 	}
-	r.prefixIDs = r.tokenizer.EncodeRendered(r.prefix)
+	var err error
+	if r.prefixIDs, err = r.tokenizer.EncodeRendered(r.prefix); err != nil {
+		return fmt.Errorf("the generation prefix: %w", err)
+	}
 	r.opened = callformat.Opened(r.prefix)
 
 	// A reply is rendered as one that a result follows where that can be: the last
@@ -181,7 +184,10 @@ func (r *Renderer) learnEnd(follower []chat.Message) error {
 	if !ok {
 		return errors.New("the template does not write the content of an assistant message")
 	}
-	ids := r.tokenizer.EncodeRendered(tail)
+	ids, err := r.tokenizer.EncodeRendered(tail)
+	if err != nil {
+		return fmt.Errorf("the end of a turn: %w", err)
+	}
 	if len(ids) == 0 {
 		return errors.New("the template has no end of turn: nothing stands behind a reply")
 	}

@@ -1,6 +1,7 @@
 package huggingface
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type masks struct {
 	tokenizer Tokenizer
 	spelled   []string // spelled[i] is masked by first+i
 	first     rune
-	taken     bool // every private use area is taken
+	taken     bool  // every private use area is taken
+	err       error // of encoding a text that was added
 }
 
 // The areas to choose from.
@@ -66,7 +68,11 @@ func newMasks(tokenizer Tokenizer, messages []chat.Message, tools []chat.Tool) m
 // add notes special tokens that a text spells, and tells whether there are new ones.
 func (m *masks) add(text string) bool {
 	found := false
-	for _, id := range m.tokenizer.EncodeRendered(text) {
+	ids, err := m.tokenizer.EncodeRendered(text)
+	if err != nil {
+		m.err = err
+	}
+	for _, id := range ids {
 		if !m.tokenizer.Special(id) {
 			continue
 		}
@@ -111,9 +117,9 @@ func (m *masks) tools(tools []chat.Tool) []chat.Tool {
 
 // encode returns the ids of a rendered text whose messages were masked.
 func (m *masks) encode(text string) ([]int32, error) {
-	ids := m.tokenizer.EncodeRendered(text)
-	if len(m.spelled) == 0 {
-		return ids, nil
+	ids, err := m.tokenizer.EncodeRendered(text)
+	if err = cmp.Or(m.err, err); err != nil || len(m.spelled) == 0 {
+		return ids, err
 	}
 	if m.taken || len(m.spelled) > privateStep {
 		return nil, errors.New("the messages spell special tokens and use every private character: none is left to tell them apart")

@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,76 +12,289 @@ import (
 	"github.com/ardanlabs/jinja"
 )
 
-// Names of the functions that rewritten templates call.
+// Names of the functions that rewritten templates call. Those of templates themselves
+// never begin so.
 const (
-	funcStep     = "_guard_step"
-	funcEnter    = "_guard_enter"
-	funcLeave    = "_guard_leave"
-	funcPrint    = "_print"
-	filterToJSON = "_tojson"
+	funcStep       = "__step"    // size, value: the value, at the start of a loop's body
+	funcEnter      = "__enter"   // size, none: at the start of a macro's body
+	funcLeave      = "__leave"   // at its end
+	funcTag        = "__tag"     // size of a tag, value: the value
+	funcItems      = "__items"   // size, what a loop goes over
+	funcPrint      = "__print"   // size, value: its text
+	funcText       = "__text"    // text
+	funcUse        = "__use"     // value: the value, that a test will look at
+	funcList       = "__list"    // items
+	funcDict       = "__dict"    // key, value, key, value
+	funcAdd        = "__add"     // terms
+	funcConcat     = "__concat"  // what ~ joins
+	funcArithmetic = "__arith"   // operator, left, right
+	funcCompare    = "__compare" // left, operator, right, operator, right
+	funcAttribute  = "__attr"    // object, name
+	funcItem       = "__item"    // object, key
+	funcSlice      = "__slice"   // object, start, stop, step
+	funcCall       = "__call"    // function, named arguments, arguments
+	funcMethod     = "__method"  // object, name, named arguments, arguments
+	funcFilter     = "__filter"  // name, named arguments, value, arguments
 )
 
-const (
-	maxSteps = 3_000_000 // loop bodies and macro calls of one rendering
-	maxDepth = 500       // macro calls inside each other
-	maxRange = 1_000_000 // numbers of one range
-)
+// ordered are the global functions that keep the order of their named arguments.
+const ordered = "ordered: "
 
-var (
-	errSteps = errors.New("it loops without end: more than 3,000,000 steps")
-	errDepth = errors.New("it recurses without end: more than 500 macro calls inside each other")
-	errRange = errors.New("range: more than 1,000,000 numbers")
-)
-
-// builtins adds to the variables of one rendering what rewritten templates call,
-// and a range that is limited.
-func builtins(data map[string]jinja.Value) {
-	define := func(name string, f func(args []jinja.Value, named map[string]jinja.Value) (jinja.Value, error)) {
-		data[name] = jinja.NewCallable(name, f)
+// builtins adds to the variables of one rendering what rewritten templates call, and
+// global functions that are limited.
+func builtins(data map[string]jinja.Value, g *guard) {
+	define := func(name string, f func(a []jinja.Value) (jinja.Value, error)) {
+		data[name] = jinja.NewCallable(name, func(a []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) { return f(a) })
 	}
-	steps, depth := 0, 0
-	step := func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-		if steps++; steps > maxSteps {
-			return jinja.None(), errSteps
-		}
-		return jinja.None(), nil
+	// The value of a tag of that size.
+	sized := func(name string, f func(v jinja.Value) (jinja.Value, error)) {
+		define(name, func(a []jinja.Value) (jinja.Value, error) {
+			// Four bytes may be a name to look up, which no function of guard sees.
+			size := 16 * int(a[0].AsInt())
+			if name == funcStep && a[1].IsNone() {
+				size = 0 // the loop has counted its tag
+			}
+			if err := g.spend(size); err != nil {
+				return jinja.None(), err
+			}
+			return f(a[1])
+		})
 	}
-	define(funcStep, step)
-	define(funcEnter, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-		if depth++; depth > maxDepth {
-			return jinja.None(), errDepth
+	sized(funcTag, func(v jinja.Value) (jinja.Value, error) { return v, nil })
+	sized(funcStep, func(v jinja.Value) (jinja.Value, error) { return v, g.step() })
+	sized(funcEnter, func(v jinja.Value) (jinja.Value, error) { return v, g.enter() })
+	sized(funcItems, func(v jinja.Value) (jinja.Value, error) {
+		if v.IsList() { // the loop goes over what is in it now
+			return v, g.look(v)
 		}
-		return step(nil, nil)
+		return g.toList(v)
 	})
-	define(funcLeave, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-		depth--
+	sized(funcPrint, func(v jinja.Value) (jinja.Value, error) {
+		text, err := g.text(v)
+		if err != nil {
+			return v, err
+		}
+		return jinja.NewString(text), g.take(len(text))
+	})
+	define(funcLeave, func([]jinja.Value) (jinja.Value, error) {
+		g.depth--
 		return jinja.None(), nil
 	})
-	define("range", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) { return numbers(args) })
-	define(funcPrint, func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		switch {
-		case len(args) == 0:
-			return jinja.NewString(""), nil
-		case args[0].IsNone():
-			return jinja.NewString("None"), nil
-		case args[0].IsFloat():
-			return jinja.NewString(pythonFloat(args[0].AsFloat())), nil
-		}
-		return args[0], nil
-	})
-	define(filterToJSON, func(args []jinja.Value, named map[string]jinja.Value) (jinja.Value, error) {
-		j, err := newJSONWriter(named)
+	define(funcText, func(a []jinja.Value) (jinja.Value, error) { return a[0], g.take(len(a[0].AsString())) })
+	define(funcUse, func(a []jinja.Value) (jinja.Value, error) { return a[0], g.spend(8 * length(a[0])) })
+	define(funcList, func(a []jinja.Value) (jinja.Value, error) { return g.list(a) })
+	define(funcDict, g.dict)
+	define(funcAdd, g.add)
+	define(funcConcat, func(a []jinja.Value) (jinja.Value, error) {
+		texts, err := g.texts(a)
 		if err != nil {
 			return jinja.None(), err
 		}
-		if len(args) == 0 {
-			return jinja.None(), errors.New("tojson: want a value")
+		return g.join(texts, "")
+	})
+	define(funcArithmetic, func(a []jinja.Value) (jinja.Value, error) { return g.arithmetic(a[0].AsString(), a[1], a[2]) })
+	define(funcCompare, func(a []jinja.Value) (jinja.Value, error) {
+		for i := 0; i+2 < len(a); i += 2 {
+			if holds, err := g.compare(a[i+1].AsString(), a[i], a[i+2]); !holds || err != nil {
+				return jinja.NewBool(false), err
+			}
 		}
-		if err := j.value(args[0], 0); err != nil {
+		return jinja.NewBool(true), nil
+	})
+	define(funcAttribute, func(a []jinja.Value) (jinja.Value, error) { return g.attribute(a[0], a[1].AsString()) })
+	define(funcItem, func(a []jinja.Value) (jinja.Value, error) { return g.item(a[0], a[1]) })
+	define(funcSlice, func(a []jinja.Value) (jinja.Value, error) { return g.slice(a[0], a[1:]) })
+	define(funcFilter, func(a []jinja.Value) (jinja.Value, error) { return g.filter(a[0].AsString(), a[2:], named(a[1])) })
+	// {% call %} gives the caller as a named argument, and prints what comes back.
+	calls := func(name string, f func(a []jinja.Value, caller jinja.Value) (jinja.Value, error)) {
+		data[name] = jinja.NewCallable(name, func(a []jinja.Value, block map[string]jinja.Value) (jinja.Value, error) {
+			v, err := f(a, block["caller"])
+			if err != nil || block == nil {
+				return v, err
+			}
+			text, err := g.text(v)
+			return jinja.NewString(text), first(err, g.take(len(text)))
+		})
+	}
+	calls(funcCall, func(a []jinja.Value, caller jinja.Value) (jinja.Value, error) {
+		return g.call(a[0], a[1], a[2:], caller)
+	})
+	calls(funcMethod, func(a []jinja.Value, caller jinja.Value) (jinja.Value, error) {
+		return g.method(a[0], a[1].AsString(), a[2], a[3:], caller)
+	})
+
+	global := func(name string, f func(a []jinja.Value) (jinja.Value, error)) {
+		define(name, func(a []jinja.Value) (jinja.Value, error) {
+			if err := g.spend(0); err != nil {
+				return jinja.None(), err
+			}
+			return f(a)
+		})
+	}
+	global("range", func(a []jinja.Value) (jinja.Value, error) {
+		v, err := numbers(a)
+		if err != nil {
+			return v, err
+		}
+		return v, g.take(itemSize * v.AsList().Len())
+	})
+	global("raise_exception", func(a []jinja.Value) (jinja.Value, error) {
+		if len(a) != 1 {
+			return jinja.None(), errors.New("raise_exception: want a message")
+		}
+		text, err := g.text(a[0])
+		if err != nil {
 			return jinja.None(), err
 		}
-		return jinja.NewString(j.out.String()), nil
+		return jinja.None(), errors.New(oneLine(text))
 	})
+	global("strftime_now", func(a []jinja.Value) (jinja.Value, error) {
+		if len(a) != 1 || !a[0].IsString() || len(a[0].AsString()) > 200 {
+			return jinja.None(), errors.New("strftime_now: want a format of at most 200 bytes")
+		}
+		return strftimeNow(a)
+	})
+	global("joiner", func(a []jinja.Value) (jinja.Value, error) {
+		separator := jinja.NewString(", ")
+		if len(a) > 0 {
+			separator = a[0]
+		}
+		begun := false
+		return jinja.NewCallable("joiner", func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+			if !begun {
+				begun = true
+				return jinja.NewString(""), nil
+			}
+			return separator, nil
+		}), g.take(entrySize)
+	})
+	global("cycler", func(a []jinja.Value) (jinja.Value, error) {
+		if len(a) == 0 {
+			return jinja.None(), errors.New("cycler: want items")
+		}
+		at := 0
+		cycler := jinja.NewDict()
+		move := func(name string, to func() int) {
+			cycler.AsDict().Set(name, jinja.NewCallable(name, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+				v := a[at]
+				at = to()
+				cycler.AsDict().Set("current", a[at])
+				return v, nil
+			}))
+		}
+		cycler.AsDict().Set("current", a[0])
+		move("next", func() int { return (at + 1) % len(a) })
+		move("reset", func() int { return 0 })
+		return cycler, g.take(8 * entrySize)
+	})
+	for _, name := range []string{"dict", "namespace"} {
+		data[name] = jinja.NewCallable(ordered+name, nil)
+	}
+}
+
+// named returns the named arguments of a call.
+func named(v jinja.Value) map[string]jinja.Value {
+	if v.IsNone() {
+		return nil
+	}
+	return v.AsDict().Data
+}
+
+// call calls a function; caller is what the block of {% call %} renders, or undefined.
+func (g *guard) call(function, arguments jinja.Value, a []jinja.Value, caller jinja.Value) (jinja.Value, error) {
+	if err := g.spend(0); err != nil {
+		return function, err
+	}
+	if !function.IsCallable() {
+		return function, fmt.Errorf("it calls %s, which is not a function", kindOf(function))
+	}
+	f := function.AsCallable()
+	if strings.HasPrefix(f.Name, ordered) {
+		return g.mapping(a, arguments)
+	}
+	all := named(arguments)
+	if caller.IsCallable() {
+		all = maps.Clone(all)
+		if all == nil {
+			all = make(map[string]jinja.Value)
+		}
+		all["caller"] = caller
+	}
+	return f.Fn(a, all)
+}
+
+// mapping is dict(...) and namespace(...): a mapping or pairs, and named arguments.
+func (g *guard) mapping(a []jinja.Value, named jinja.Value) (jinja.Value, error) {
+	var entries []jinja.Value
+	add := func(d *jinja.Dict) {
+		for _, key := range d.Keys {
+			entries = append(entries, jinja.NewString(key), d.Data[key])
+		}
+	}
+	for _, v := range a {
+		switch {
+		case v.IsDict():
+			add(v.AsDict())
+		case v.IsList():
+			for _, pair := range v.AsList().Items {
+				if !pair.IsList() || pair.AsList().Len() != 2 {
+					return v, errors.New("dict: want a mapping or pairs")
+				}
+				entries = append(entries, pair.AsList().Items...)
+			}
+		default:
+			return v, errors.New("dict: want a mapping or pairs")
+		}
+		if err := g.look(v); err != nil {
+			return v, err
+		}
+	}
+	if named.IsDict() {
+		add(named.AsDict())
+	}
+	return g.dict(entries)
+}
+
+// dict makes a mapping of keys and values in turn.
+func (g *guard) dict(entries []jinja.Value) (jinja.Value, error) {
+	if err := g.take(entrySize * (1 + len(entries)/2)); err != nil {
+		return jinja.None(), err
+	}
+	v := jinja.NewDict()
+	for i := 0; i+1 < len(entries); i += 2 {
+		key, err := g.text(entries[i])
+		if err != nil {
+			return v, err
+		}
+		v.AsDict().Set(key, entries[i+1])
+	}
+	return v, nil
+}
+
+// oneLine is a message of a template as an error shows it.
+func oneLine(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+// strftimeNow is the engine's.
+func strftimeNow(a []jinja.Value) (jinja.Value, error) {
+	var function jinja.Value
+	compiled, err := jinja.Compile("{{ keep(strftime_now) }}")
+	if err != nil {
+		return function, err
+	}
+	_, err = compiled.RenderValues(map[string]jinja.Value{"keep": jinja.NewCallable("keep", func(a []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+		function = a[0]
+		return jinja.None(), nil
+	})})
+	if err != nil {
+		return function, err
+	}
+	return function.AsCallable().Fn(a, nil)
 }
 
 // numbers is Python's range.
@@ -104,17 +318,40 @@ func numbers(args []jinja.Value) (jinja.Value, error) {
 			return jinja.None(), errRange
 		}
 		items = append(items, jinja.NewInt(n))
+		if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
+			break
+		}
 	}
 	return jinja.NewList(items), nil
 }
 
 // jsonWriter is Python's json.dumps(value, ensure_ascii=False, ...).
 type jsonWriter struct {
+	guard         *guard
 	out           strings.Builder
+	counted       int    // bytes of out
 	items, fields string // separators
 	indent        string // of one level
 	lines         bool
 	ascii, sorted bool
+}
+
+// toJSON is the filter tojson.
+func toJSON(g *guard, a []jinja.Value, named map[string]jinja.Value) (jinja.Value, error) {
+	j, err := newJSONWriter(named)
+	if err != nil {
+		return jinja.None(), err
+	}
+	j.guard = g
+	err = first(j.value(a[0], 0), j.count())
+	return jinja.NewString(j.out.String()), err
+}
+
+// count counts what was written since it was called last.
+func (j *jsonWriter) count() error {
+	n := j.out.Len() - j.counted
+	j.counted += n
+	return j.guard.take(n)
 }
 
 func newJSONWriter(named map[string]jinja.Value) (*jsonWriter, error) {
@@ -143,9 +380,12 @@ func newJSONWriter(named map[string]jinja.Value) (*jsonWriter, error) {
 }
 
 func (j *jsonWriter) value(v jinja.Value, depth int) error {
+	if err := j.count(); err != nil {
+		return err
+	}
 	switch {
-	case depth > maxDepth:
-		return errDepth
+	case depth > maxNested:
+		return errNested
 	case v.IsNone():
 		j.out.WriteString("null")
 	case v.IsBool():
@@ -159,12 +399,16 @@ func (j *jsonWriter) value(v jinja.Value, depth int) error {
 	case v.IsList():
 		j.out.WriteByte('[')
 		for i, item := range v.AsList().Items {
-			j.begin(i, depth)
+			if err := j.begin(i, depth); err != nil {
+				return err
+			}
 			if err := j.value(item, depth+1); err != nil {
 				return err
 			}
 		}
-		j.end(len(v.AsList().Items), depth)
+		if err := j.end(len(v.AsList().Items), depth); err != nil {
+			return err
+		}
 		j.out.WriteByte(']')
 	case v.IsDict():
 		keys := v.AsDict().OrderedKeys()
@@ -173,7 +417,9 @@ func (j *jsonWriter) value(v jinja.Value, depth int) error {
 		}
 		j.out.WriteByte('{')
 		for i, key := range keys {
-			j.begin(i, depth)
+			if err := j.begin(i, depth); err != nil {
+				return err
+			}
 			j.text(key)
 			j.out.WriteString(j.fields)
 			item, _ := v.AsDict().Get(key)
@@ -181,7 +427,9 @@ func (j *jsonWriter) value(v jinja.Value, depth int) error {
 				return err
 			}
 		}
-		j.end(len(keys), depth)
+		if err := j.end(len(keys), depth); err != nil {
+			return err
+		}
 		j.out.WriteByte('}')
 	default:
 		return errors.New("tojson: a value that is undefined or no data")
@@ -190,19 +438,32 @@ func (j *jsonWriter) value(v jinja.Value, depth int) error {
 }
 
 // begin writes what stands before an item, end what stands after the last of n.
-func (j *jsonWriter) begin(i, depth int) {
+func (j *jsonWriter) begin(i, depth int) error {
 	if i > 0 {
 		j.out.WriteString(j.items)
 	}
 	if j.lines {
-		j.out.WriteString("\n" + strings.Repeat(j.indent, depth+1))
+		return j.line(depth + 1)
 	}
+	return nil
 }
 
-func (j *jsonWriter) end(n, depth int) {
+func (j *jsonWriter) end(n, depth int) error {
 	if j.lines && n > 0 {
-		j.out.WriteString("\n" + strings.Repeat(j.indent, depth))
+		return j.line(depth)
 	}
+	return nil
+}
+
+// line begins a line of that depth.
+func (j *jsonWriter) line(depth int) error {
+	j.out.WriteByte('\n')
+	if err := first(j.count(), j.guard.take(len(j.indent)*depth)); err != nil {
+		return err
+	}
+	j.out.WriteString(strings.Repeat(j.indent, depth))
+	j.counted = j.out.Len()
+	return nil
 }
 
 func (j *jsonWriter) text(s string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ardanlabs/jinja"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/chat"
 )
 
@@ -46,11 +47,15 @@ func Compile(source string) (*Template, error) {
 	return &Template{compiled, source}, nil
 }
 
+// maxConfig bounds a tokenizer_config.json: the added tokens of the largest known make
+// a megabyte.
+const maxConfig = 64 << 20
+
 // ReadConfig compiles the template of a tokenizer_config.json: of several, the one
 // called name, by default "default". It returns the special tokens that templates
 // refer to as variables.
 func ReadConfig(r io.Reader, name string) (*Template, map[string]any, error) {
-	data, err := io.ReadAll(r)
+	data, err := bounded.ReadAll(r, maxConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tokenizer config: %w", err)
 	}
@@ -105,8 +110,9 @@ func templateSource(raw json.RawMessage, name string) (string, error) {
 	return "", fmt.Errorf("none is called %q, there are %s", name, strings.Join(names, ", "))
 }
 
-// Render writes a conversation. A template that raises an exception, loops without
-// end or recurses without end is an error.
+// Render writes a conversation. A template that raises an exception is an error, and so
+// is one that loops or recurses without end or would take more memory than any template
+// has use for (guard.go): time and memory are counted before they are spent.
 func (t *Template) Render(messages []chat.Message, o Options) (text string, err error) {
 	data := make(map[string]jinja.Value, len(o.Variables)+4)
 	for name, v := range o.Variables {
@@ -134,7 +140,11 @@ func (t *Template) Render(messages []chat.Message, o Options) (text string, err 
 		data["tools"] = jinja.NewList(tools)
 	}
 	data["add_generation_prompt"] = jinja.NewBool(o.AddGenerationPrompt)
-	builtins(data)
+	g, err := newGuard(data)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	builtins(data, g)
 	defer func() {
 		if r := recover(); r != nil {
 			text, err = "", fmt.Errorf("chat template: it uses a value as what it is not: %v", r)
@@ -142,7 +152,7 @@ func (t *Template) Render(messages []chat.Message, o Options) (text string, err 
 	}()
 	text, err = t.compiled.RenderValues(data)
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", fmt.Errorf("chat template: %s", oneLine(err.Error()))
 	}
 	return text, nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/infinirl/infinirl/chat"
 )
@@ -76,11 +77,11 @@ func TestBadTemplates(t *testing.T) {
 		"{% for a in range(1000000000000) %}{% endfor %}":                                                 "range: more than 1,000,000 numbers",
 		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}":                                                 "recurses without end",
 		"{%- macro a() -%}{{ b() }}{%- endmacro -%}{%- macro b() -%}{{ a() }}{%- endmacro -%}{{- a() -}}": "recurses without end",
-		"a\n{% if %}":                   "chat template: jinja parse",
+		"a\n{% if %}":                   "line 2: unexpected end: want an expression",
 		"a\nb {{ 'x ":                   "line 2: the tag",
 		"{# never closed":               "line 1: the tag",
 		"{% raw %} {{ x }}":             "raw",
-		"{% for m in messages %}":       "chat template: jinja parse",
+		"{% for m in messages %}":       "{% for %} is not closed",
 		"{{ messages[0].content.x() }}": "chat template: ",
 		"{{ range(0, 5, 0) }}":          "a step of 0",
 		"{{ range('x') }}":              "range: want",
@@ -121,7 +122,8 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// FuzzCompile checks that no source makes Compile or Render panic.
+// FuzzCompile checks that every source ends, in an error of one line or a text, and that
+// neither Compile nor Render panics or takes long.
 func FuzzCompile(f *testing.F) {
 	for _, name := range []string{"chatml.jinja", "thinking.jinja", "whitespace.jinja"} {
 		source, err := os.ReadFile(filepath.Join("testdata", name))
@@ -130,9 +132,28 @@ func FuzzCompile(f *testing.F) {
 		}
 		f.Add(string(source))
 	}
+	for source := range hostile {
+		if len(source) < 500 && !strings.Contains(source, "00000") { // the others take seconds
+			f.Add(source)
+		}
+	}
 	f.Fuzz(func(t *testing.T, source string) {
+		if strings.Contains(source, "0000") {
+			t.Skip("a loop up to a bound")
+		}
 		if _, err := rewrite(source); err != nil && !strings.HasPrefix(err.Error(), "line ") {
 			t.Errorf("error without line: %v", err)
+		}
+		start := time.Now()
+		compiled, err := Compile(source)
+		if err == nil {
+			_, err = compiled.Render([]chat.Message{{Role: chat.User, Content: "hi"}, {Role: chat.Assistant, Content: "x", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: `{"a": [1]}`}}}}, Options{})
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("error of more than one line: %q", err)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

@@ -46,12 +46,12 @@ func TestGolden(t *testing.T) {
 	}
 	for _, text := range texts {
 		fmt.Fprintf(&got, "%q\n", text)
-		rendered, plain := tokenizer.EncodeRendered(text), encode(t, tokenizer, text)
-		show("rendered", rendered)
-		if !slices.Equal(rendered, plain) {
+		whole, plain := rendered(t, tokenizer, text), encode(t, tokenizer, text)
+		show("rendered", whole)
+		if !slices.Equal(whole, plain) {
 			show("plain   ", plain)
 		}
-		fmt.Fprintf(&got, "  decoded  %q\n", tokenizer.Decode(rendered))
+		fmt.Fprintf(&got, "  decoded  %q\n", tokenizer.Decode(whole))
 	}
 	const file = "testdata/golden.txt"
 	if *update {
@@ -77,6 +77,25 @@ func encode(t testing.TB, tokenizer *Tokenizer, text string) []int32 {
 	return ids
 }
 
+func rendered(t testing.TB, tokenizer *Tokenizer, text string) []int32 {
+	t.Helper()
+	ids, err := tokenizer.EncodeRendered(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// spans fails where a pattern does.
+func spans(t testing.TB, p *pattern, text string) []span {
+	t.Helper()
+	spans, err := p.spans(text, newDeadline(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spans
+}
+
 // naive is appendText done in the plainest way: the library's regular expression,
 // and merges found by trying the list from its start.
 func naive(t testing.TB, file object, text string) []int32 {
@@ -88,7 +107,7 @@ func naive(t testing.TB, file object, text string) []int32 {
 	}
 	vocabulary := field(file, "model", "vocab")
 	var ids []int32
-	for _, span := range general.spans(text) {
+	for _, span := range spans(t, general, text) {
 		var symbols []string
 		for _, b := range []byte(text[span.start:span.end]) {
 			symbols = append(symbols, string(runeOf[b]))
@@ -153,8 +172,8 @@ func FuzzControls(f *testing.F) {
 		if !ok {
 			t.Fatalf("no control token %s", name)
 		}
-		want := append(append(tokenizer.EncodeRendered(before), id), tokenizer.EncodeRendered(after)...)
-		if got := tokenizer.EncodeRendered(before + name + after); !slices.Equal(got, want) {
+		want := append(append(rendered(t, tokenizer, before), id), rendered(t, tokenizer, after)...)
+		if got := rendered(t, tokenizer, before+name+after); !slices.Equal(got, want) {
 			t.Errorf("EncodeRendered(%q + %s + %q) = %v, want %v", before, name, after, got, want)
 		}
 		for _, id := range encode(t, tokenizer, before+name+after) {
@@ -307,7 +326,7 @@ func TestSettings(t *testing.T) {
 			t.Parallel()
 			tokenizer := load(t, c.change)
 			var got []string
-			for _, id := range tokenizer.Wrap(tokenizer.EncodeRendered(c.text)) {
+			for _, id := range tokenizer.Wrap(rendered(t, tokenizer, c.text)) {
 				got = append(got, tokenizer.Decode([]int32{id}))
 			}
 			if !slices.Equal(got, c.want) {
@@ -320,11 +339,11 @@ func TestSettings(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	tokenizer := load(t, nil)
-	want := tokenizer.EncodeRendered(fixtureText)
+	want := rendered(t, tokenizer, fixtureText)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if got := tokenizer.EncodeRendered(fixtureText); !slices.Equal(got, want) {
+			if got := rendered(t, tokenizer, fixtureText); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
@@ -345,7 +364,7 @@ func TestLongPiece(t *testing.T) {
 		strings.Repeat("e", 1<<20), letters.String(), strings.Repeat(" ", 1<<20), strings.Repeat("\n \n", 1<<18),
 		strings.Repeat("'", 1<<20), strings.Repeat("<", 1<<20), strings.Repeat("<|im_start", 1<<16), "e" + strings.Repeat("\u0323\u0301", 1<<17),
 	} {
-		if got := tokenizer.Decode(tokenizer.EncodeRendered(text)); got != nfc(text) {
+		if got := tokenizer.Decode(rendered(t, tokenizer, text)); got != nfc(text) {
 			t.Errorf("a text of %d bytes that starts with %q does not survive", len(text), text[:8])
 		}
 	}

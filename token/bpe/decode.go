@@ -9,6 +9,13 @@ import (
 // form UTF-8 become U+FFFD in the way Encode says, and so does an id that no
 // token has (Hugging Face's decode drops such ids).
 func (t *Tokenizer) Decode(ids []int32) string {
+	if t.decoders != nil {
+		tokens := make([]string, len(ids))
+		for i, id := range ids {
+			tokens[i] = t.bytes(id)
+		}
+		return t.decodeTokens(tokens)
+	}
 	size := 0
 	for _, id := range ids {
 		size += len(t.bytes(id))
@@ -34,6 +41,10 @@ func (t *Tokenizer) bytes(id int32) string {
 type Stream struct {
 	tokenizer *Tokenizer
 	pending   string // the start of a character
+
+	// Of a model of characters:
+	tokens []string // whose text is not complete yet
+	begun  bool     // some text was returned
 }
 
 // Stream returns a decoder at the start of a text.
@@ -41,6 +52,14 @@ func (t *Tokenizer) Stream() *Stream { return &Stream{tokenizer: t} }
 
 // Next takes one id and returns the text that is complete with it.
 func (s *Stream) Next(id int32) string {
+	if s.tokenizer.decoders != nil {
+		token := s.tokenizer.bytes(id)
+		s.tokens = append(s.tokens, token)
+		if _, ok := byteToken(token); ok {
+			return "" // the character may go on
+		}
+		return s.take()
+	}
 	text := s.pending + s.tokenizer.bytes(id)
 	s.pending = ""
 	// At most the last three bytes are the start of a character.
@@ -59,7 +78,28 @@ func (s *Stream) Next(id int32) string {
 // Flush ends the text: it returns U+FFFD if the text ended inside a character,
 // and leaves the stream as new.
 func (s *Stream) Flush() string {
+	if s.tokenizer.decoders != nil {
+		text := s.take()
+		*s = Stream{tokenizer: s.tokenizer}
+		return text
+	}
 	text := validUTF8(s.pending)
 	s.pending = ""
 	return text
+}
+
+// take returns the text of the tokens that wait. The first token of a text is decoded
+// in its own way: later ones get a neighbour.
+func (s *Stream) take() string {
+	const neighbour = "a"
+	if !s.begun {
+		text := s.tokenizer.decodeTokens(s.tokens)
+		if text != "" {
+			s.tokens, s.begun = nil, true
+		}
+		return text
+	}
+	text := s.tokenizer.decodeTokens(append([]string{neighbour}, s.tokens...))
+	s.tokens = nil
+	return strings.TrimPrefix(text, s.tokenizer.decodeTokens([]string{neighbour}))
 }

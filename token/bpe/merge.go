@@ -3,14 +3,22 @@ package bpe
 import (
 	"math/bits"
 	"slices"
+	"unicode/utf8"
 )
 
 // model holds the vocabulary and the merges.
 type model struct {
+	// characters tells that merging starts from characters, not from bytes.
+	characters bool
+	character  map[rune]int32 // id of a character's token
+	bytes      [256]int32     // id of <0xNN>, or -1: what a character without a token falls back on
+
 	text  []string         // text[id]: the bytes that the token decodes to
 	known []bool           // known[id]: whether any token has this id
 	whole map[string]int32 // pieces that are one token, so that they need no merging
 	pairs pairTable
+
+	merged map[int32]bool // tokens that merges start from, while a file is read
 
 	single   [256]int32     // id of a byte's token, or -1
 	fallback [256][]int32   // of a byte without a token: the ids that stand for it
@@ -62,6 +70,9 @@ func (m *model) unmergeable(piece string) int {
 		return len(piece)
 	}
 	for i := 1; i < len(piece); i++ {
+		if m.characters && !utf8.RuneStart(piece[i]) {
+			continue
+		}
 		if !m.meets[piece[i-1]][piece[i]] {
 			return i
 		}
@@ -71,6 +82,9 @@ func (m *model) unmergeable(piece string) int {
 
 // appendBytes appends the tokens of the single bytes of piece.
 func (m *model) appendBytes(ids []int32, piece string) []int32 {
+	if m.characters {
+		return m.appendCharacters(ids, piece)
+	}
 	if m.complete {
 		ids = slices.Grow(ids, len(piece))
 		for i := range len(piece) {
@@ -95,6 +109,43 @@ func (m *model) appendBytes(ids []int32, piece string) []int32 {
 				ids = append(ids, m.unknown)
 			}
 			pending = true
+		}
+	}
+	if pending {
+		ids = append(ids, m.unknown)
+	}
+	return ids
+}
+
+// appendCharacters appends the tokens of the characters of piece, or of the bytes of
+// those that have none.
+func (m *model) appendCharacters(ids []int32, piece string) []int32 {
+	pending := false // an unknown token is due; byte tokens overtake it, as in Hugging Face's
+next:
+	for i, r := range piece {
+		if id, ok := m.character[r]; ok {
+			if pending {
+				ids = append(ids, m.unknown)
+				pending = false
+			}
+			ids = append(ids, id)
+			continue
+		}
+		encoded := piece[i : i+utf8.RuneLen(r)]
+		start := len(ids)
+		for k := range len(encoded) {
+			id := m.bytes[encoded[k]]
+			if id < 0 {
+				ids = ids[:start]
+				if m.unknown >= 0 {
+					if pending && !m.fuse {
+						ids = append(ids, m.unknown)
+					}
+					pending = true
+				}
+				continue next
+			}
+			ids = append(ids, id)
 		}
 	}
 	if pending {

@@ -8,12 +8,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nfc returns text in Unicode normalization form C (Unicode Standard Annex 15)
+// nfc returns text in Unicode normalization form C.
+func nfc(text string) string { return normalForm(norm.NFC, text) }
+
+// normalForm returns text in Unicode normalization form C or KC (Unicode Standard Annex 15)
 // as the reference computes it: with the tables of Unicode 9, in which later
 // combining marks stay where they are, and without the limit of 30 combining
 // marks in a row that golang.org/x/text imposes, whose tables it uses.
-func nfc(text string) string {
-	start := norm.NFC.QuickSpanString(text)
+func normalForm(form norm.Form, text string) string {
+	start := form.QuickSpanString(text)
 	if start == len(text) {
 		return text
 	}
@@ -40,7 +43,7 @@ func nfc(text string) string {
 			i += size
 			continue
 		}
-		properties := norm.NFC.PropertiesString(text[i:])
+		properties := form.PropertiesString(text[i:])
 		if decomposition := properties.Decomposition(); decomposition != nil {
 			for len(decomposition) > 0 {
 				r, n := utf8.DecodeRune(decomposition)

@@ -7,18 +7,25 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	"github.com/infinirl/infinirl/bounded"
 )
+
+// maxFile bounds a tokenizer.json, of which the largest known has 40 MB.
+const maxFile = 256 << 20
 
 // maxID bounds the ids of a file, so that a wrong one cannot ask for all memory.
 const maxID = 1 << 24
 
-// Read loads a tokenizer.json. It accepts what byte-level models of type BPE are
-// made of: normalizer NFC or none, pre-tokenizers Split and ByteLevel, decoder
-// ByteLevel, post-processors ByteLevel and TemplateProcessing, and Sequences of
-// these. An error names the field that is malformed or not supported. The fields
-// truncation and padding are ignored.
+// Read loads a tokenizer.json. It accepts models of type BPE, byte-level ones and those
+// of characters with byte_fallback, with the normalizers NFC, NFKC, Lowercase, Strip,
+// Prepend and Replace, the pre-tokenizers ByteLevel, Split, Digits, Punctuation,
+// Whitespace, WhitespaceSplit, CharDelimiterSplit and Metaspace, the decoders ByteLevel,
+// Metaspace, Replace, ByteFallback, Fuse and Strip, the post-processors ByteLevel and
+// TemplateProcessing, and Sequences of these. An error names the field that is malformed
+// or not supported. The fields truncation and padding are ignored.
 func Read(r io.Reader) (*Tokenizer, error) {
-	data, err := io.ReadAll(r)
+	data, err := bounded.ReadAll(r, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read tokenizer.json: %w", err)
 	}
@@ -42,20 +49,22 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, locate(data, err)
 	}
 	var t Tokenizer
+	byteLevel, err := t.pre.parse(file.PreTokenizer)
+	if err != nil {
+		return nil, err
+	}
+	t.model.characters = !byteLevel
 	vocabulary, err := t.model.parse(file.Model)
 	if err != nil {
 		return nil, err
 	}
-	if t.nfc, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
-		return nil, err
-	}
-	if err = t.pre.parse(file.PreTokenizer); err != nil {
+	if t.normalizers, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
 		return nil, err
 	}
 	if t.prefix, t.suffix, err = parsePostProcessor("post_processor", file.PostProcessor); err != nil {
 		return nil, err
 	}
-	if err = parseDecoder("decoder", file.Decoder); err != nil {
+	if t.decoders, err = parseDecoders(file.Decoder, byteLevel); err != nil {
 		return nil, err
 	}
 	return &t, t.add(file.AddedTokens, vocabulary)
@@ -139,33 +148,9 @@ func unsupported(field, got, want string) error {
 	return fmt.Errorf("%s: %q is not supported: want %s", field, got, want)
 }
 
-func parseNormalizer(field string, data json.RawMessage) (nfc bool, err error) {
-	c, err := parseComponent(field, data)
-	if err != nil {
-		return false, err
-	}
-	switch c.Type {
-	case "":
-	case "NFC":
-		nfc = true
-	case "Sequence":
-		for i, part := range c.Normalizers {
-			one, err := parseNormalizer(fmt.Sprintf("%s.normalizers[%d]", field, i), part)
-			if err != nil {
-				return false, err
-			}
-			nfc = nfc || one
-		}
-	default:
-		return false, unsupported(field+".type", c.Type, "NFC, Sequence or null")
-	}
-	return nfc, nil
-}
-
-// parse reads pre_tokenizer: Split steps and, last, one of type ByteLevel, from
-// which on a text is its bytes.
-func (p *pretokenizer) parse(data json.RawMessage) error {
-	byteLevel := false
+// parse reads pre_tokenizer: steps and, last, perhaps one of type ByteLevel, from which
+// on a text is its bytes.
+func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 	var walk func(field string, data json.RawMessage) error
 	walk = func(field string, data json.RawMessage) error {
 		c, err := parseComponent(field, data)
@@ -192,61 +177,64 @@ func (p *pretokenizer) parse(data json.RawMessage) error {
 			byteLevel = true
 			s, err = parseByteLevel(field, data)
 		default:
-			err = unsupported(field+".type", c.Type, "Split, ByteLevel or Sequence")
+			s, err = parseStep(c.Type, field, data)
 		}
 		p.steps = append(p.steps, s)
 		return err
 	}
 	if err := walk("pre_tokenizer", data); err != nil {
-		return err
-	}
-	if !byteLevel {
-		return fmt.Errorf("pre_tokenizer: no ByteLevel step: only byte-level models are supported")
+		return false, err
 	}
 	// A step that changes nothing can go, and a single scanner can do it all.
 	steps := p.steps[:0]
 	for _, s := range p.steps {
-		if s.prefixSpace || s.pattern != nil {
+		if s.prefixSpace || s.pattern != nil || s.metaspace != nil {
 			steps = append(steps, s)
 		}
 	}
 	p.steps = steps
-	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].behavior == isolated {
+	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].metaspace == nil && steps[0].behavior == isolated && !steps[0].invert {
 		p.scan = steps[0].pattern.scan
 	}
-	return nil
+	return byteLevel, nil
+}
+
+// filePattern is a pattern as files have it.
+type filePattern struct {
+	String *string
+	Regex  *string
+}
+
+func (f filePattern) parse(field string) (*pattern, error) {
+	switch {
+	case f.Regex != nil:
+		p, err := compile(*f.Regex)
+		if err != nil {
+			return nil, fmt.Errorf("%s.pattern.Regex: %w", field, err)
+		}
+		return p, nil
+	case f.String != nil && *f.String != "":
+		return &pattern{literal: *f.String}, nil
+	}
+	return nil, fmt.Errorf("%s.pattern: want a Regex or a String that is not empty", field)
 }
 
 func parseSplit(field string, data json.RawMessage) (step, error) {
 	var split struct {
-		Pattern struct {
-			String *string
-			Regex  *string
-		} `json:"pattern"`
-		Behavior behavior `json:"behavior"`
-		Invert   bool     `json:"invert"`
+		Pattern  filePattern `json:"pattern"`
+		Behavior behavior    `json:"behavior"`
+		Invert   bool        `json:"invert"`
 	}
 	if err := parseField(field, data, &split); err != nil {
 		return step{}, err
 	}
 	s := step{behavior: split.Behavior, invert: split.Invert}
-	switch split.Behavior {
-	case removed, isolated, mergedWithPrevious, mergedWithNext, contiguous:
-	default:
-		return s, unsupported(field+".behavior", string(split.Behavior), "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous")
+	if err := s.behavior.check(field); err != nil {
+		return s, err
 	}
-	switch {
-	case split.Pattern.Regex != nil:
-		var err error
-		if s.pattern, err = compile(*split.Pattern.Regex); err != nil {
-			return s, fmt.Errorf("%s.pattern.Regex: %w", field, err)
-		}
-	case split.Pattern.String != nil && *split.Pattern.String != "":
-		s.pattern = &pattern{literal: *split.Pattern.String}
-	default:
-		return s, fmt.Errorf("%s.pattern: want a Regex or a String that is not empty", field)
-	}
-	return s, nil
+	var err error
+	s.pattern, err = split.Pattern.parse(field)
+	return s, err
 }
 
 func parseByteLevel(field string, data json.RawMessage) (step, error) {
@@ -260,25 +248,6 @@ func parseByteLevel(field string, data json.RawMessage) (step, error) {
 		s.pattern = &pattern{scan: knownPattern(patternGPT2)}
 	}
 	return s, err
-}
-
-func parseDecoder(field string, data json.RawMessage) error {
-	c, err := parseComponent(field, data)
-	if err != nil {
-		return err
-	}
-	switch c.Type {
-	case "ByteLevel":
-		return nil
-	case "":
-		return fmt.Errorf("%s: is missing: want ByteLevel", field)
-	case "Sequence":
-		if len(c.Decoders) == 1 {
-			return parseDecoder(field+".decoders[0]", c.Decoders[0])
-		}
-		return fmt.Errorf("%s.decoders: %d of them are not supported: want one, ByteLevel", field, len(c.Decoders))
-	}
-	return unsupported(field+".type", c.Type, "ByteLevel")
 }
 
 // parsePostProcessor returns what is put before and after a text.
@@ -348,6 +317,7 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 	t.controls = make(map[string]int32)
 	t.special = make(map[int32]bool)
 	ids := make(map[string]int32)
+	var err error
 	next := int32(len(vocabulary)) // the id of the next token that is not in the vocabulary
 	for i, a := range tokens {
 		field := fmt.Sprintf("added_tokens[%d]", i)
@@ -370,9 +340,16 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 			return fmt.Errorf("%s.id: %w", field, err)
 		}
 		spelling := a.Content
-		if a.Normalized && t.nfc {
-			spelling = nfc(spelling)
-			t.model.text[id], _ = spelledBytes(spelling)
+		if a.Normalized {
+			if spelling, err = t.normalize(spelling); err != nil {
+				return fmt.Errorf("%s.content: %w", field, err)
+			}
+			if spelling == "" {
+				return fmt.Errorf("%s.content: %q is empty when normalized", field, a.Content)
+			}
+			if spelling != a.Content && !t.model.characters {
+				t.model.text[id], _ = spelledBytes(spelling)
+			}
 		}
 		if a.control() {
 			t.controls[a.Content] = id

@@ -48,19 +48,26 @@ func TestBadFiles(t *testing.T) {
 		{model, "continuing_subword_prefix", "##", `model.continuing_subword_prefix: "##" is not supported: want null`},
 		{model, "end_of_word_suffix", "</w>", `model.end_of_word_suffix: "</w>" is not supported: want null`},
 		{model, "unk_token", "<unk>", `model.unk_token: "<unk>" is not in model.vocab`},
-		{root, "normalizer", object{"type": "Lowercase"}, `normalizer.type: "Lowercase" is not supported: want NFC, Sequence or null`},
-		{root, "normalizer", object{"type": "Sequence", "normalizers": []any{object{"type": "NFC"}, object{"type": "NFKC"}}}, `normalizer.normalizers[1].type: "NFKC" is not supported: want NFC, Sequence or null`},
-		{root, "pre_tokenizer", nil, `pre_tokenizer: no ByteLevel step: only byte-level models are supported`},
-		{root, "pre_tokenizer", object{"type": "Metaspace"}, `pre_tokenizer.type: "Metaspace" is not supported: want Split, ByteLevel or Sequence`},
-		{root, "pre_tokenizer", object{"type": "Sequence"}, `pre_tokenizer: no ByteLevel step: only byte-level models are supported`},
+		{root, "normalizer", object{"type": "BertNormalizer"}, `normalizer.type: "BertNormalizer" is not supported: want NFC, NFKC, Lowercase, Strip, Prepend, Replace, Sequence or null`},
+		{root, "normalizer", object{"type": "Sequence", "normalizers": []any{object{"type": "NFC"}, object{"type": "NFD"}}}, `normalizer.normalizers[1].type: "NFD" is not supported: want NFC`},
+		{root, "pre_tokenizer", nil, `decoder: ByteLevel without a pre-tokenizer of that type`},
+		{root, "pre_tokenizer", object{"type": "Metaspace", "prepend_scheme": "last"}, `pre_tokenizer.prepend_scheme: "last" is not supported: want always, first or never`},
+		{root, "pre_tokenizer", object{"type": "Metaspace", "replacement": "__"}, `pre_tokenizer.replacement: "__": want one character`},
+		{root, "pre_tokenizer", object{"type": "UnicodeScripts"}, `pre_tokenizer.type: "UnicodeScripts" is not supported: want ByteLevel, Split, Digits`},
+		{root, "pre_tokenizer", object{"type": "Punctuation", "behavior": "x"}, `pre_tokenizer.behavior: "x" is not supported`},
+		{root, "pre_tokenizer", object{"type": "CharDelimiterSplit"}, `pre_tokenizer.delimiter: "": want one character`},
+		{root, "normalizer", object{"type": "Replace", "pattern": object{}}, `normalizer.pattern: want a Regex or a String`},
 		{root, "pre_tokenizer", object{"type": "Sequence", "pretokenizers": []any{object{"type": "ByteLevel"}, object{"type": "ByteLevel"}}}, `pre_tokenizer.pretokenizers[1]: a step after ByteLevel is not supported`},
-		{step, "type", "Digits", `pre_tokenizer.pretokenizers[0].type: "Digits" is not supported: want Split, ByteLevel or Sequence`},
 		{step, "behavior", "Sideways", `pre_tokenizer.pretokenizers[0].behavior: "Sideways" is not supported: want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous`},
 		{step, "pattern", object{}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},
 		{step, "pattern", object{"String": ""}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},
 		{step, "pattern", object{"Regex": "(\n"}, `pre_tokenizer.pretokenizers[0].pattern.Regex: error parsing regexp: missing closing ) in ` + "`(\\n`"},
-		{root, "decoder", nil, `decoder: is missing: want ByteLevel`},
-		{root, "decoder", object{"type": "Sequence", "decoders": []any{}}, `decoder.decoders: 0 of them are not supported: want one, ByteLevel`},
+		{root, "decoder", nil, `decoder: is missing: want one`},
+		{root, "decoder", object{"type": "Sequence", "decoders": []any{}}, `decoder: it does not fit pre_tokenizer`},
+		{root, "decoder", object{"type": "WordPiece"}, `decoder.type: "WordPiece" is not supported: want ByteLevel, Metaspace`},
+		{root, "decoder", object{"type": "Metaspace"}, `decoder: it does not fit pre_tokenizer: want ByteLevel in both or in neither`},
+		{root, "decoder", object{"type": "Sequence", "decoders": []any{object{"type": "Fuse"}, object{"type": "ByteLevel"}}}, `decoder.decoders[1]: ByteLevel in this place is not supported`},
+		{root, "decoder", object{"type": "Strip", "content": " ", "stop": 1}, `decoder: stop 1, start 0 and content " " are not supported`},
 		{root, "post_processor", object{"type": "BertProcessing"}, `post_processor.type: "BertProcessing" is not supported: want ByteLevel, TemplateProcessing, Sequence or null`},
 		{root, "post_processor", object{"type": "TemplateProcessing", "single": []any{}}, `post_processor.single: Sequence A appears 0 times: want once`},
 		{root, "post_processor", object{"type": "TemplateProcessing", "single": []any{object{"SpecialToken": object{"id": "x"}}}}, `post_processor.single[0]: "x" is not in special_tokens`},
@@ -113,7 +120,11 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, text := range texts {
-			tokenizer.Decode(tokenizer.Wrap(tokenizer.EncodeRendered(text)))
+			ids, err := tokenizer.EncodeRendered(text)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("error of more than one line: %q", err)
+			}
+			tokenizer.Decode(tokenizer.Wrap(ids))
 		}
 	})
 }

@@ -46,13 +46,13 @@ func TestRealFiles(t *testing.T) {
 		if tokenizer.pre.scan == nil {
 			t.Errorf("%s: no scanner", c.name)
 		}
-		if got := tokenizer.EncodeRendered(c.text); !slices.Equal(got, c.want) {
+		if got := rendered(t, tokenizer, c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q: got %v, want %v", c.name, c.text, got, c.want)
 		}
 		for _, text := range append(texts, fixtureText, strings.Repeat("a", 1<<18)) {
 			ids := encode(t, tokenizer, text)
 			want := validUTF8(text)
-			if tokenizer.nfc {
+			if tokenizer.normalizers != nil {
 				want = nfc(want)
 			}
 			if got := tokenizer.Decode(ids); got != want {
@@ -78,7 +78,7 @@ func BenchmarkEncode(b *testing.B) {
 				b.Run(kind, func(b *testing.B) {
 					b.SetBytes(int64(len(text)))
 					for b.Loop() {
-						tokenizer.EncodeRendered(text)
+						rendered(b, tokenizer, text)
 					}
 				})
 			}
@@ -88,7 +88,7 @@ func BenchmarkEncode(b *testing.B) {
 
 func BenchmarkDecode(b *testing.B) {
 	tokenizer := load(b, nil)
-	ids := tokenizer.EncodeRendered(strings.Repeat(fixtureText, 50))
+	ids := rendered(b, tokenizer, strings.Repeat(fixtureText, 50))
 	b.SetBytes(int64(len(tokenizer.Decode(ids))))
 	for b.Loop() {
 		tokenizer.Decode(ids)

@@ -30,7 +30,7 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		text = validUTF8(text)
 		for _, twin := range twins {
-			got, want := twin.scan.spans(text), twin.general.spans(text)
+			got, want := spans(t, twin.scan, text), spans(t, twin.general, text)
 			if !slices.Equal(got, want) {
 				t.Errorf("%s\n of %q: got %v, want %v", twin.general.regexp, text, got, want)
 			}

@@ -107,6 +107,7 @@ func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
 // merge is its place in the list.
 func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int32) error {
 	m.pairs = newPairTable(len(merges))
+	m.merged = make(map[int32]bool)
 	rank := uint64(0)
 	for i, data := range merges {
 		var pair []string
@@ -134,6 +135,9 @@ func (m *model) parseMerges(merges []json.RawMessage, vocabulary map[string]int3
 		if left, right := m.text[ids[0]], m.text[ids[1]]; left != "" && right != "" {
 			m.meets[left[len(left)-1]][right[0]] = true
 		}
+		if m.characters {
+			m.merged[ids[0]], m.merged[ids[1]] = true, true
+		}
 		rank++
 	}
 	return nil
@@ -148,7 +152,10 @@ func (m *model) define(id int32, spelling string) error {
 		m.text = append(m.text, "")
 		m.known = append(m.known, false)
 	}
-	text, _ := spelledBytes(spelling)
+	text := spelling
+	if !m.characters {
+		text, _ = spelledBytes(spelling)
+	}
 	if m.known[id] && m.text[id] != text {
 		return fmt.Errorf("%q and %q both have id %d", min(m.text[id], text), max(m.text[id], text), id)
 	}
@@ -158,6 +165,10 @@ func (m *model) define(id int32, spelling string) error {
 
 // index fills in how bytes and whole pieces become tokens.
 func (m *model) index(vocabulary map[string]int32, byteFallback, ignoreMerges bool) {
+	if m.characters {
+		m.indexCharacters(vocabulary, byteFallback, ignoreMerges)
+		return
+	}
 	m.complete = true
 	for b, r := range runeOf {
 		id, ok := vocabulary[string(r)]
@@ -184,6 +195,31 @@ func (m *model) index(vocabulary map[string]int32, byteFallback, ignoreMerges bo
 			}
 		}
 		m.whole[text] = id
+	}
+}
+
+// indexCharacters is index for models of characters.
+func (m *model) indexCharacters(vocabulary map[string]int32, byteFallback, ignoreMerges bool) {
+	m.character = make(map[rune]int32)
+	for spelling, id := range vocabulary {
+		if r, size := utf8.DecodeRuneInString(spelling); size == len(spelling) && size > 0 {
+			m.character[r] = id
+		}
+	}
+	m.complete = byteFallback
+	for b := range m.bytes {
+		id, ok := vocabulary[fmt.Sprintf("<0x%02X>", b)]
+		if !ok || !byteFallback {
+			id = -1
+		}
+		m.bytes[b] = id
+		// A long piece can be cut only where neither a merge nor a run of unknown
+		// characters crosses.
+		m.complete = m.complete && id >= 0 && !m.merged[id]
+	}
+	m.merged = nil
+	if ignoreMerges {
+		m.whole = vocabulary
 	}
 }
 

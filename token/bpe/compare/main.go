@@ -89,7 +89,10 @@ func check(args []string) error {
 			ids := c.IDs
 			if ids == nil {
 				ids = c.Rendered
-				got := t.EncodeRendered(string(c.Text))
+				got, err := t.EncodeRendered(string(c.Text))
+				if err != nil {
+					return err
+				}
 				same("rendered", got, c.Rendered)
 				same("wrapped", t.Wrap(got), c.Wrapped)
 				if c.Plain != nil {
@@ -180,7 +183,9 @@ func speed(name, path string, corpora []string) error {
 		for range 10 {
 			start := time.Now()
 			for _, text := range documents {
-				t.EncodeRendered(text)
+				if _, err := t.EncodeRendered(text); err != nil {
+					return err
+				}
 			}
 			best = max(best, float64(size)/1e6/time.Since(start).Seconds())
 		}

@@ -2,6 +2,8 @@
 
 usage: reference.py cases TOKENIZER_JSON OUT.jsonl
        reference.py variants FIXTURE_JSON OUT_FOLDER
+       reference.py characters OUT_FOLDER
+       reference.py golden OUT_FOLDER
        reference.py template TOKENIZER_JSON OUT_JSON
        reference.py corpus OUT_FOLDER
        reference.py speed NAME TOKENIZER_JSON CORPUS...
@@ -205,7 +207,7 @@ def variants(fixture, folder):
     behaviors = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
     for n in range(60):
         v = json.loads(json.dumps(base))
-        steps = [dict(ISOLATED, pattern=r.choice(patterns), behavior=r.choice(behaviors), invert=r.random() < 0.3) for _ in range(r.randrange(3))]
+        steps = [pretokenizer(r, patterns, behaviors) for _ in range(r.randrange(3))]
         level = dict(BYTE_LEVEL, add_prefix_space=r.random() < 0.3, use_regex=r.random() < 0.4)
         v["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps + [level]} if steps or r.random() < 0.5 else level
         v["normalizer"] = r.choice([None, {"type": "NFC"}, {"type": "Sequence", "normalizers": [{"type": "NFC"}]}])
@@ -239,6 +241,110 @@ def variants(fixture, folder):
         path = os.path.join(folder, "variant-%02d.json" % n)
         json.dump(v, open(path, "w"))
         cases(path, path + "l", limit=0.02)
+
+
+def pretokenizer(r, patterns, behaviors):
+    """Returns a pre-tokenizer other than ByteLevel and Metaspace."""
+    return r.choice([
+        dict(ISOLATED, pattern=r.choice(patterns), behavior=r.choice(behaviors), invert=r.random() < 0.3),
+        dict(ISOLATED, pattern=r.choice(patterns), behavior=r.choice(behaviors), invert=r.random() < 0.3),
+        {"type": "Digits", "individual_digits": r.random() < 0.5},
+        {"type": "Punctuation", "behavior": r.choice(behaviors)},
+        {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "CharDelimiterSplit", "delimiter": r.choice(" e▁")},
+    ])
+
+
+def characters(folder):
+    """Writes tokenizer.json files of models of characters, with every supported setting at random, and their cases."""
+    r = random.Random(5)
+    base = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    base.normalizer = tokenizers.normalizers.Replace(" ", "▁")
+    base.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    special = ["<unk>", "<s>", "</s>"]
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=900, special_tokens=special, initial_alphabet=["é", "中", "x", "İ", "ß", "\u0301", "\n"], show_progress=False)
+    base.train_from_iterator(prose()[:200] + sources()[:20], trainer)
+    base = json.loads(base.to_str())
+    vocab = base["model"]["vocab"]
+    for b in range(256):
+        vocab["<0x%02X>" % b] = len(vocab)
+    for content in ("<|user|>", "<extra>", "  "):
+        vocab[content] = len(vocab)
+        base["added_tokens"].append({"id": vocab[content], "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": content == "<|user|>"})
+    behaviors = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+    patterns = [{"String": " "}, {"String": "▁"}, {"Regex": r"\p{N}{1,3}"}, {"Regex": r"[\p{L}\p{M}]+|\p{Lu}+"}, {"Regex": r"\s+(?!\S)|\r?\n"}, {"Regex": r"[^\p{L}\s]+"}]
+    normalizers = [
+        {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}, {"type": "NFC"}, {"type": "NFKC"}, {"type": "Lowercase"},
+        {"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+        {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
+    ]
+    replace = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    for n in range(60):
+        v = json.loads(json.dumps(base))
+        chosen = r.sample(normalizers, r.randrange(4))
+        v["normalizer"] = r.choice([None, {"type": "Sequence", "normalizers": chosen}, chosen[0] if chosen else None])
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": r.choice(["always", "never", "first"]), "split": r.random() < 0.6}
+        steps = [pretokenizer(r, patterns, behaviors) for _ in range(r.randrange(3))]
+        if r.random() < 0.5:
+            steps.insert(r.randrange(len(steps) + 1), metaspace)
+        v["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if steps else None
+        v["decoder"] = r.choice([
+            dict(metaspace), {"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": r.randrange(3), "stop": 0}]},
+            {"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"}]}, {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, dict(metaspace)]},
+        ])
+        model = v["model"]
+        model["ignore_merges"] = r.random() < 0.3
+        model["byte_fallback"] = r.random() < 0.7
+        model["fuse_unk"] = r.random() < 0.5
+        if r.random() < 0.3:
+            model["unk_token"] = None
+        for token in v["added_tokens"]:
+            for flag in ("single_word", "lstrip", "rstrip", "special"):
+                if r.random() < 0.2:
+                    token[flag] = not token[flag]
+        if r.random() < 0.5:
+            v["post_processor"] = begin_template(v["added_tokens"][1])
+        path = os.path.join(folder, "characters-%02d.json" % n)
+        json.dump(v, open(path, "w"))
+        cases(path, path + "l", limit=0.01)
+
+
+def golden(folder):
+    """Writes ../testdata/characters.jsonl: settings of small models, one a line, each with texts and what the reference makes of them."""
+    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ"]
+    corpus = ["the cat sat on the mat and the dog ran to the house in 2024, 12345 times", "hello world hello there cat's café"] * 5
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
+    chain = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+    llama = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+    settings = [
+        (llama, None, {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, True),
+        (llama["normalizers"][1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True),
+        (None, metaspace, metaspace, True),
+        (None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False),
+        ({"type": "NFKC"}, {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": True}]}, {"type": "Fuse"}, False),
+        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}]}, {"type": "Fuse"}, True),
+        (None, {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT2]}, GPT2, False),
+    ]
+    with open(os.path.join(folder, "characters.jsonl"), "w") as file:
+        for normalizer, pre_tokenizer, decoder, fallback in settings:
+            t = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=fallback))
+            level = decoder["type"] == "ByteLevel"
+            if level:
+                t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+            else:
+                t.normalizer = tokenizers.normalizers.Replace(" ", "▁")
+                t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+            alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if level else []
+            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=["<unk>", "<s>", "</s>", "<|user|>"], initial_alphabet=alphabet, show_progress=False))
+            described = json.loads(t.to_str())
+            for b in range(256 if fallback else 0):
+                described["model"]["vocab"]["<0x%02X>" % b] = len(described["model"]["vocab"])
+            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor=begin_template(described["added_tokens"][1]))
+            whole = tokenizers.Tokenizer.from_str(json.dumps(described))
+            results = []
+            for text in texts:
+                ids = whole.encode(text, add_special_tokens=False).ids
+                results.append({"text": text, "ids": ids, "wrapped": whole.encode(text).ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
+            print(json.dumps({"tokenizer": described, "cases": results}), file=file)
 
 
 def begin_template(token):
@@ -288,4 +394,4 @@ if __name__ == "__main__":
     if command == "speed":
         speed(rest[0], rest[1], rest[2:])
     else:
-        {"cases": cases, "variants": variants, "template": template, "corpus": corpus}[command](*rest)
+        {"cases": cases, "variants": variants, "characters": characters, "golden": golden, "template": template, "corpus": corpus}[command](*rest)

