@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -64,16 +65,46 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 
 // Open builds the parts of a configuration.
 func Open(cfg config.Config) (*Run, error) {
-	world, base, err := open(&cfg)
+	base, err := findBase(&cfg)
 	if err != nil {
-		return nil, err
+		return nil, train.BadInput(err)
+	}
+	return build(cfg, base, true)
+}
+
+// reopen builds the parts of a run that goes on. The base model is only needed to keep
+// close to: where its file has gone, the shape of the model is that of the newest
+// checkpoint.
+func reopen(cfg config.Config, dir string) (*Run, error) {
+	base, err := findBase(&cfg)
+	if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 {
+		actor, missing := LatestActor(dir)
+		if missing == nil {
+			base, err = lm.Load(actor)
+		}
+		return build(cfg, base, false)
+	}
+	if err != nil {
+		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
+	}
+	return build(cfg, base, true)
+}
+
+// build puts the parts together. original tells that base is the run's own base model.
+func build(cfg config.Config, base *lm.Model, original bool) (*Run, error) {
+	world, err := fit(cfg, base)
+	if err != nil {
+		return nil, train.BadInput(err)
 	}
 	condenser, err := condense.New(cfg.Condenser(cfg.Condense.Rule))
 	if err != nil {
 		return nil, train.BadInput(err)
 	}
 	settings := embedded.Config{Threads: cfg.Threads, Temperature: cfg.Rollout.Temperature, WeightDecay: cfg.Train.WeightDecay, MaxGradNorm: cfg.Train.MaxGradNorm}
-	parts := train.Parts{Tasks: world.Tasks, Renderer: world.Renderer, Condenser: condenser, Reference: embedded.NewReference(base, settings)}
+	parts := train.Parts{Tasks: world.Tasks, Renderer: world.Renderer, Condenser: condenser}
+	if original {
+		parts.Reference = embedded.NewReference(base, settings)
+	}
 	actor, err := embedded.NewActor(base, settings)
 	if err != nil {
 		return nil, err
@@ -97,35 +128,55 @@ func Open(cfg config.Config) (*Run, error) {
 	return &Run{trainer, cfg, sampler, world.VocabularySize, base.NumParameters()}, nil
 }
 
-// open finds the world and the base model that plays in it.
-func open(cfg *config.Config) (curriculum.World, *lm.Model, error) {
+// findBase loads the base model of a valid configuration.
+func findBase(cfg *config.Config) (*lm.Model, error) {
 	if err := cfg.Validate(); err != nil {
-		return curriculum.World{}, nil, train.BadInput(err)
+		return nil, err
 	}
-	world, err := World(cfg.Env)
-	if err != nil {
-		return world, nil, train.BadInput(fmt.Errorf("env: %w", err))
-	}
-	if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
-		return world, nil, train.BadInput(err)
+	if _, err := World(cfg.Env); err != nil {
+		return nil, fmt.Errorf("env: %w", err)
 	}
 	if cfg.Base != "" { // so that the run can be resumed from any folder
-		if cfg.Base, err = filepath.Abs(cfg.Base); err != nil {
-			return world, nil, err
+		absolute, err := filepath.Abs(cfg.Base)
+		if err != nil {
+			return nil, err
 		}
+		cfg.Base = absolute
 	}
-	base, err := loadBase(*cfg)
+	return loadBase(*cfg)
+}
+
+// fit returns the world of a configuration if the base model can play in it, and if what
+// the condensing rule writes can be spelled there.
+func fit(cfg config.Config, base *lm.Model) (curriculum.World, error) {
+	world, err := World(cfg.Env)
 	if err != nil {
-		return world, nil, train.BadInput(err)
+		return world, fmt.Errorf("env: %w", err)
+	}
+	if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
+		return world, err
 	}
 	if got, want := base.Config().VocabSize, world.VocabularySize; got != want {
-		return world, nil, train.BadInput(fmt.Errorf("base: a vocabulary of %d tokens: environment %s has %d", got, cfg.Env, want))
+		return world, fmt.Errorf("base: a vocabulary of %d tokens: environment %s has %d", got, cfg.Env, want)
 	}
 	if most := base.Config().MaxPositionEmbeddings; cfg.Condense.High > most {
-		return world, nil, train.BadInput(fmt.Errorf("condense.high: %d: the base model has %d positions", cfg.Condense.High, most))
+		return world, fmt.Errorf("condense.high: %d: the base model has %d positions", cfg.Condense.High, most)
 	}
 	base.Threads = cfg.Threads
-	return world, base, nil
+	for _, option := range written[cfg.Condense.Rule] {
+		if text, ok := cfg.Condense.Options[option].(string); ok {
+			if _, err := world.Renderer.EncodeText(text); err != nil {
+				return world, fmt.Errorf("condense.%s: %w: want words of environment %s", option, err, cfg.Env)
+			}
+		}
+	}
+	return world, nil
+}
+
+// written are the options of condensing rules that stand in prompts as they are.
+var written = map[string][]string{
+	condense.ToolClear: {"placeholder"},
+	condense.Summary:   {"summary_request", "summary_note"},
 }
 
 // Check returns the error that a run of the configuration would fail with at its start.
@@ -149,12 +200,17 @@ func Train(ctx context.Context, cfg config.Config, opts train.Options) (summary 
 }
 
 // Resume goes on with the run in a directory.
-func Resume(ctx context.Context, dir string, progress *train.Progress) (*train.Summary, error) {
+func Resume(ctx context.Context, dir string, progress *train.Progress) (summary *train.Summary, err error) {
 	cfg, err := config.ReadRun(dir)
 	if err != nil {
 		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
 	}
-	return Train(ctx, cfg, train.Options{Dir: dir, Resume: true, Progress: progress})
+	run, err := reopen(cfg, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	return run.Train(ctx, train.Options{Dir: dir, Resume: true, Progress: progress})
 }
 
 // Evaluate plays unseen tasks with the base model of a configuration.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/infinirl/infinirl/bases"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/learner/embedded"
 	"github.com/infinirl/infinirl/lm"
@@ -18,11 +19,18 @@ func LatestActor(dir string) (string, error) {
 	return filepath.Join(checkpoint, embedded.ActorName), err
 }
 
+// maxModel bounds a model in one file.
+const maxModel = 1 << 40
+
 // loadBase returns the base model of a configuration: the file it names, or the
 // embedded one of its environment.
 func loadBase(cfg config.Config) (*lm.Model, error) {
 	if cfg.Base != "" {
-		return loadModel(cfg.Base)
+		model, err := loadModel(cfg.Base)
+		if err != nil {
+			return nil, fmt.Errorf("base: %w", err)
+		}
+		return model, nil
 	}
 	data, err := bases.Read(cfg.Env)
 	if err != nil {
@@ -35,29 +43,32 @@ func loadBase(cfg config.Config) (*lm.Model, error) {
 	return model, nil
 }
 
-// loadModel reads a checkpoint: one file, or a directory with config.json.
+// loadModel reads a model: one file, a directory with config.json, or a checkpoint of a
+// run, whose actor it is then.
 func loadModel(path string) (*lm.Model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("base: %w", err)
+		return nil, err
 	}
 	if info.IsDir() {
-		model, err := lm.Load(path)
-		if err != nil {
-			return nil, fmt.Errorf("base: %w", err)
-		}
-		return model, nil
+		return lm.Load(actorOf(path))
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("base: %s is neither a file nor a folder", path)
-	}
-	data, err := os.ReadFile(path)
+	data, err := bounded.ReadFile(path, maxModel)
 	if err != nil {
-		return nil, fmt.Errorf("base: %w", err)
+		return nil, err
 	}
 	model, err := lm.Unmarshal(data)
 	if err != nil {
-		return nil, fmt.Errorf("base: %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return model, nil
+}
+
+// actorOf returns the folder of the actor in a checkpoint of a run; any other folder is
+// one itself.
+func actorOf(dir string) string {
+	if info, err := os.Stat(filepath.Join(dir, embedded.ActorName)); err == nil && info.IsDir() {
+		return filepath.Join(dir, embedded.ActorName)
+	}
+	return dir
 }

@@ -3,7 +3,6 @@ package assembly
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/learner"
@@ -42,10 +41,7 @@ func Renderer(tokenizer string) (chat.Renderer, error) {
 // Scorer gives log-probs under the actor of a checkpoint, a directory with an actor or
 // of a model itself.
 func Scorer(dir string, temperature float64) (learner.Scorer, error) {
-	if info, err := os.Stat(filepath.Join(dir, embedded.ActorName)); err == nil && info.IsDir() {
-		dir = filepath.Join(dir, embedded.ActorName)
-	}
-	model, err := lm.Load(dir)
+	model, err := lm.Load(actorOf(dir))
 	if err != nil {
 		return nil, err
 	}

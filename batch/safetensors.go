@@ -198,10 +198,22 @@ func ReadSafetensors(r io.Reader) (*Batch, error) {
 	return fromFile(file)
 }
 
-// ParseSafetensors is ReadSafetensors on a file in memory, for example a
-// mapped one. The token columns of a plain file alias data where it is
-// aligned, so that reading costs next to nothing; data must not change.
+// ParseSafetensors is ReadSafetensors on a file in memory. The token columns of a
+// plain file alias data where it is aligned; data must not change.
 func ParseSafetensors(data []byte) (*Batch, error) {
+	file, err := safetensors.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Verify(); err != nil {
+		return nil, err
+	}
+	return fromFile(file)
+}
+
+// MapSafetensors is ParseSafetensors for a file that is mapped into memory, without a
+// look at the checksum of its data: what is not used is not read.
+func MapSafetensors(data []byte) (*Batch, error) {
 	file, err := safetensors.Parse(data)
 	if err != nil {
 		return nil, err

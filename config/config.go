@@ -28,6 +28,9 @@ type Config struct {
 	Train     train.LoopConfig    `yaml:"train"`
 	Eval      train.EvalConfig    `yaml:"eval"`
 	Pretrain  Pretrain            `yaml:"pretrain"`
+
+	// chosen are the keys that somebody set, beyond the shipped configuration.
+	chosen []string
 }
 
 // Pretrain says what base model is made, and from what.
@@ -110,5 +113,8 @@ func (c Config) Validate() error {
 	if err := c.Condenser(c.Condense.Rule).Validate(); err != nil {
 		return err // it names condense itself
 	}
-	return c.Loop().Validate()
+	if err := c.Loop().Validate(); err != nil {
+		return err
+	}
+	return c.idle()
 }

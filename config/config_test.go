@@ -32,8 +32,9 @@ func TestEveryShippedConfigurationLoads(t *testing.T) {
 		if err := again.MergeBytes(text, name); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(cfg, again) {
-			t.Errorf("%s: written and read again it is another configuration:\n%+v\n%+v", name, cfg, again)
+		back, err := again.YAML()
+		if err != nil || string(back) != string(text) {
+			t.Errorf("%s: written and read again it is another configuration:\n%s\n%s", name, text, back)
 		}
 	}
 }
@@ -113,25 +114,77 @@ func TestBadConfigurationsNameTheirKey(t *testing.T) {
 	}
 }
 
-// Settings that could have no effect beside others are refused.
+// Settings that could have no effect beside others are refused, if somebody chose them.
 func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, settings := range [][]string{
-		{"ppo.rollout_correction=mask"},
-		{"advantage.estimator=grpo", "ppo.kl_coef=0.1", "ppo.kl_in=reward"},
-		{"advantage.estimator=grpo", "train.critic_warmup=1"},
+	for _, test := range []struct {
+		settings []string
+		want     string // "": none
+	}{
+		{[]string{"ppo.rollout_correction=mask"}, "ppo.rollout_correction"},
+		{[]string{"advantage.estimator=grpo", "ppo.kl_coef=0.1", "ppo.kl_in=reward"}, "ppo.kl_in"},
+		{[]string{"advantage.estimator=grpo", "train.critic_warmup=1"}, "train.critic_warmup"},
+		{[]string{"advantage.estimator=grpo", "rollout.group_size=1"}, "rollout.group_size: 1"},
+		{[]string{"advantage.estimator=rloo", "advantage.lambda=0.9"}, "advantage.lambda: without effect"},
+		{[]string{"advantage.estimator=grpo", "advantage.gamma=0.9"}, "advantage.gamma: without effect"},
+		{[]string{"advantage.estimator=reinforce++", "advantage.whiten=false"}, "advantage.whiten: without effect"},
+		{[]string{"advantage.estimator=reinforce++", "advantage.lambda=0.9"}, "advantage.lambda: without effect"},
+		{[]string{"advantage.estimator=grpo", "train.truncated=bootstrap"}, "train.truncated: without effect"},
+		{[]string{"advantage.estimator=grpo", "ppo.value_clip=0.2"}, "ppo.value_clip: without effect"},
+		{[]string{"advantage.lambda_alpha=0.05", "advantage.lambda=1"}, "advantage.lambda: without effect"},
+		{[]string{"ppo.loss=pg", "ppo.dual_clip=3"}, "ppo.dual_clip: without effect"},
+		{[]string{"ppo.loss=gspo", "ppo.dual_clip=3"}, "ppo.dual_clip: without effect"},
+		{[]string{"ppo.loss=cispo", "ppo.clip_low=0.1"}, "ppo.clip_low: without effect"},
+		{[]string{"ppo.loss=pg", "ppo.clip_high=0.1"}, "ppo.clip_high: without effect"},
+		{[]string{"ppo.kl_kind=k1"}, "ppo.kl_kind: without effect"},
+		{[]string{"ppo.rollout_cap=3"}, "ppo.rollout_cap: without effect"},
+		{[]string{"condense.placeholder=gone"}, "condense.placeholder: without effect: rule tool-fifo"},
+		{[]string{"condense.rule=summary", "condense.mode=result"}, "condense.mode: without effect"},
+		{[]string{"condense.rule=none", "condense.low=50"}, "condense.low: without effect"},
+		// The shipped defaults may idle, and what has an effect is let through.
+		{[]string{"advantage.estimator=grpo"}, ""},
+		{[]string{"ppo.loss=pg"}, ""},
+		{[]string{"advantage.estimator=grpo", "advantage.lambda=1"}, ""},
+		{[]string{"condense.rule=tool-clear", "condense.placeholder=gone"}, ""},
+		{[]string{"condense.rule=none", "condense.high=2048"}, ""},
+		{[]string{"ppo.kl_coef=0.1", "ppo.kl_kind=k1"}, ""},
+		{[]string{"advantage.lambda=0.9", "ppo.dual_clip=0"}, ""},
 	} {
 		cfg, err := Shipped(DefaultEnv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range settings {
+		for _, s := range test.settings {
 			if err := cfg.Set(s); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := cfg.Validate(); err == nil {
-			t.Errorf("%v: no error", settings)
+		err = cfg.Validate()
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+			t.Errorf("%v: error %v, want %q", test.settings, err, test.want)
+		}
+	}
+}
+
+// A key without a value would silently leave its default.
+func TestKeysWithoutAValueAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"train:\n  steps:\n":                        "line 2: train.steps: no value",
+		"train:\n  steps: null\n":                   "line 2: train.steps: no value",
+		"condense:\n  placeholder: ~\n":             "condense.placeholder: no value",
+		"condense:\n  keep_last:\n":                 "", // the rule's own
+		"train:\n":                                  "", // a section in which nothing is set
+		"# nothing but a comment\n":                 "",
+		"pretrain:\n  model:\n    head_dim: null\n": "pretrain.model.head_dim: no value",
+	} {
+		cfg, err := Shipped(DefaultEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cfg.MergeBytes([]byte(text), "run.yaml")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
 }

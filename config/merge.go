@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -31,7 +32,9 @@ func Shipped(name string) (Config, error) {
 	if err := cfg.MergeBytes(defaults, DefaultEnv+".yaml"); err != nil {
 		return cfg, err
 	}
-	return cfg, cfg.MergeBytes(text, name+".yaml")
+	err = cfg.MergeBytes(text, name+".yaml")
+	cfg.chosen = nil
+	return cfg, err
 }
 
 // DefaultEnv is the environment of a run that names none. Its shipped
@@ -46,10 +49,14 @@ func (c *Config) MergeBytes(text []byte, where string) error {
 // Merge reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
 func (c *Config) Merge(text io.Reader, where string) error {
+	data, err := io.ReadAll(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
 	c.Condense.own()
-	decoder := yaml.NewDecoder(text)
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
-	err := decoder.Decode(c)
+	err = decoder.Decode(c)
 	if errors.Is(err, io.EOF) { // an empty file changes nothing
 		return nil
 	}
@@ -60,7 +67,52 @@ func (c *Config) Merge(text io.Reader, where string) error {
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: more than one YAML document: want one", where)
 	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return fmt.Errorf("%s: %s", where, oneLine(err))
+	}
+	chosen, err := keys(&document, "")
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	c.chosen = slices.Concat(c.chosen, chosen)
 	return nil
+}
+
+// keys lists the keys of a document that have a value, as a.b. One that has none where
+// one is needed would silently leave the default: that is an error.
+func keys(n *yaml.Node, path string) ([]string, error) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		var all []string
+		for _, child := range n.Content {
+			more, err := keys(child, path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
+		return all, nil
+	case yaml.MappingNode:
+		var all []string
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i].Value
+			if path != "" {
+				key = path + "." + key
+			}
+			more, err := keys(n.Content[i+1], key)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
+		return all, nil
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" && strings.Contains(path, ".") && path != "condense.keep_last" && path != "pretrain.model" {
+			return nil, fmt.Errorf("line %d: %s: no value: want one, or leave the key out", n.Line, path)
+		}
+	}
+	return []string{path}, nil
 }
 
 // Set applies one override of the form a.b=value.
@@ -117,6 +169,7 @@ func ReadRun(dir string) (Config, error) {
 	if err := cfg.MergeBytes(text, path); err != nil {
 		return cfg, err
 	}
+	cfg.chosen = nil // the file holds all keys, whoever chose them
 	if err := cfg.Validate(); err != nil {
 		return cfg, fmt.Errorf("%s: %w", path, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 )
 
 // state is what a resumed run has to know besides weights and optimizers.
@@ -25,6 +26,9 @@ type state struct {
 	WallSeconds     float64     `json:"wall_seconds"`
 	PeakRSSBytes    int64       `json:"peak_rss_bytes"`
 }
+
+// maxState bounds state.json, which has a few hundred bytes.
+const maxState = 1 << 20
 
 const (
 	checkpointsName = "checkpoints"
@@ -112,7 +116,8 @@ func LatestCheckpoint(dir string) (string, error) {
 }
 
 // loadCheckpoint reads the newest checkpoint of a run. A run that was killed
-// before its first one starts from the beginning.
+// before its first one starts from the beginning. The error of one that is damaged says
+// how to go on from the one before.
 func (r *run) loadCheckpoint(ctx context.Context) (state, error) {
 	dir := r.dir
 	if err := removeLeftovers(filepath.Join(dir, checkpointsName)); err != nil {
@@ -126,12 +131,20 @@ func (r *run) loadCheckpoint(ctx context.Context) (state, error) {
 		return state{}, err
 	}
 	path := filepath.Join(dir, checkpointsName, names[len(names)-1])
+	s, err := r.readCheckpoint(ctx, path)
+	if err != nil && len(names) > 1 {
+		err = fmt.Errorf("%w: delete %s to go on from %s", err, path, names[len(names)-2])
+	}
+	return s, err
+}
+
+func (r *run) readCheckpoint(ctx context.Context, path string) (state, error) {
 	s, err := readState(filepath.Join(path, stateName))
 	if err != nil {
 		return state{}, err
 	}
-	if want := checkpointName(s.Step); want != names[len(names)-1] {
-		return state{}, fmt.Errorf("%s: step %d in the checkpoint %s: want %s", filepath.Join(path, stateName), s.Step, names[len(names)-1], want)
+	if want := checkpointName(s.Step); want != filepath.Base(path) {
+		return state{}, fmt.Errorf("%s: step %d in the checkpoint %s: want %s", filepath.Join(path, stateName), s.Step, filepath.Base(path), want)
 	}
 	if err := r.Learner.Load(ctx, path); err != nil {
 		return state{}, fmt.Errorf("%s: %w", path, err)
@@ -145,7 +158,7 @@ func (r *run) loadCheckpoint(ctx context.Context) (state, error) {
 }
 
 func readState(path string) (s state, err error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxState)
 	if err != nil {
 		return s, err
 	}

@@ -130,7 +130,7 @@ func (c Config) Validate() error {
 	return c.validateTogether()
 }
 
-// validateTogether refuses settings that would have no effect beside others.
+// validateTogether refuses settings that could have no effect beside others.
 func (c Config) validateTogether() error {
 	estimator, err := advantage.Lookup(c.Advantage.Estimator)
 	switch {
@@ -140,6 +140,8 @@ func (c Config) validateTogether() error {
 		return fmt.Errorf("ppo.rollout_correction: %s: want train.old_log_probs learner beside it: with the sampler's own there is nothing to correct", c.PPO.RolloutCorrection)
 	case c.PPO.KLCoef != 0 && c.PPO.KLIn == ppo.KLInReward && estimator.Batch:
 		return fmt.Errorf("ppo.kl_in: reward: estimator %s compares scores and reads no rewards: want loss", estimator.Name)
+	case estimator.Batch && c.Rollout.GroupSize < 2:
+		return fmt.Errorf("rollout.group_size: %d: estimator %s compares the trajectories of a task: want 2 or more", c.Rollout.GroupSize, estimator.Name)
 	case c.Train.CriticWarmup > 0 && !estimator.Values:
 		return fmt.Errorf("train.critic_warmup: %d: estimator %s has no critic: want 0", c.Train.CriticWarmup, estimator.Name)
 	}

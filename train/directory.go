@@ -10,10 +10,17 @@ import (
 )
 
 // createDirectory makes a directory appear at path with everything that fill
-// puts into it, or not at all. A path that exists is an error.
+// puts into it, or not at all. A path that exists is an error, but for an empty
+// directory, which is replaced.
 func createDirectory(path string, fill func(temporary string) error) (err error) {
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+	if info, err := os.Lstat(path); err == nil {
+		entries, unread := os.ReadDir(path)
+		if !info.IsDir() || unread != nil || len(entries) > 0 {
+			return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
 	}
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

@@ -75,8 +75,8 @@ func (t *Trainer) evaluate(ctx context.Context, what string, temperature float64
 		return Evaluation{}, err
 	}
 	m := summarise(played)
-	if m.Failed == len(played) {
-		return Evaluation{}, fmt.Errorf("%s: all %d trajectories failed, the first of them: %s", what, m.Failed, played[0].Error)
+	if 2*m.Failed > len(played) {
+		return Evaluation{}, fmt.Errorf("%s: %w", what, mostFailed(played))
 	}
 	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
 		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}

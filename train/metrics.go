@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/ppo"
 	"github.com/infinirl/infinirl/train/tensorboard"
 )
@@ -156,11 +157,14 @@ func flatten(prefix string, fields map[string]any, into map[string]float64) {
 // Close closes both files.
 func (m *metricsFile) Close() error { return errors.Join(m.lines.Close(), m.events.Close()) }
 
+// maxMetrics bounds metrics.jsonl: a million lines of two kilobytes.
+const maxMetrics = 2 << 30
+
 // ReadMetrics reads the metrics of a run directory. A last line that was cut by
 // the end of its process is left out.
 func ReadMetrics(dir string) ([]StepMetrics, error) {
 	path := filepath.Join(dir, metricsName)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxMetrics)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

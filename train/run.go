@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
@@ -41,6 +42,7 @@ type run struct {
 	history     []StepMetrics
 	started     time.Time
 	earlier     state // what the run did before it was resumed
+	warned      bool  // that most trajectories overflow
 }
 
 // Run trains, evaluates on unseen tasks before and after, and returns the summary
@@ -50,7 +52,11 @@ func (t *Trainer) Run(ctx context.Context, opts Options) (summary *Summary, err 
 		opts.Progress = NewProgress(io.Discard, false)
 	}
 	r := &run{Trainer: t, dir: opts.Dir, description: opts.Description, progress: opts.Progress, started: time.Now()}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() {
+		if err = errors.Join(err, r.close()); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = fmt.Errorf("%w: free space, then go on with: infinirl train --resume --run %s", err, r.dir)
+		}
+	}()
 	if err := r.open(ctx, opts); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,10 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 		return StepMetrics{}, err
 	}
 	metrics := summarise(played)
+	if err := mostFailed(played); err != nil {
+		return metrics, fmt.Errorf("step %d: %w", step+1, err)
+	}
+	r.warnOverflow(played)
 	closed := r.choose(played, &metrics)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
@@ -89,6 +93,37 @@ func summarise(played []*trajectory.Trajectory) (m StepMetrics) {
 	m.SegmentsPerTrajectory /= n
 	m.TokensPerTrajectory /= n
 	return m
+}
+
+// mostFailed returns an error that shows the first failure if more than half of the
+// trajectories failed: training on the rest would hide what is wrong.
+func mostFailed(played []*trajectory.Trajectory) error {
+	n, first := countStatus(played, trajectory.Failed)
+	if 2*n <= len(played) {
+		return nil
+	}
+	return fmt.Errorf("%d of %d trajectories failed, the first one so: %s: mend the environment or the sampler, then go on with --resume", n, len(played), first)
+}
+
+// countStatus counts the trajectories of a status and returns why the first has it.
+func countStatus(played []*trajectory.Trajectory, status trajectory.Status) (n int, first string) {
+	for _, t := range played {
+		if t.Status == status {
+			if n++; n == 1 {
+				first = t.Error
+			}
+		}
+	}
+	return n, first
+}
+
+// warnOverflow says once, of the first step in which it is so, that most trajectories
+// outgrow the window whatever is dropped.
+func (r *run) warnOverflow(played []*trajectory.Trajectory) {
+	if n, first := countStatus(played, trajectory.ContextOverflow); 2*n > len(played) && !r.warned {
+		r.warned = true
+		r.progress.Printf("warning: %d of %d trajectories end in context_overflow, the first one so: %s: want a larger condense.high, or a rule that drops more", n, len(played), first)
+	}
 }
 
 // choose returns the trajectories that are trained on: those that may be, that the

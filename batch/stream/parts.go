@@ -94,7 +94,7 @@ func (in *Reader) columns(each func(*batch.Batch) error) error {
 	if in.mapped, err = mapFile(file); err != nil {
 		return err
 	}
-	b, err := batch.ParseSafetensors(in.mapped.data)
+	b, err := batch.MapSafetensors(in.mapped.data)
 	if err != nil {
 		return in.bad(err)
 	}
