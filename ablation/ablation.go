@@ -5,6 +5,7 @@ package ablation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-analyze/charts"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/train"
 )
@@ -23,8 +25,48 @@ import (
 // Method is one way to train: a configuration with some keys overridden, as in
 // "advantage.estimator=gae".
 type Method struct {
-	Name      string
-	Overrides []string
+	Name      string   `json:"name"`
+	Overrides []string `json:"overrides"`
+}
+
+// Plan is what is compared: every method on every seed, counted up from the first.
+type Plan struct {
+	Env     string   `json:"env"`
+	Over    string   `json:"over"`
+	Methods []Method `json:"methods"`
+	First   uint64   `json:"first_seed"`
+	Seeds   int      `json:"seeds"`
+}
+
+// NewPlan compares the methods of a question.
+func NewPlan(env, over string, first uint64, seeds int) (Plan, error) {
+	methods, err := Methods(over)
+	return Plan{Env: env, Over: over, Methods: methods, First: first, Seeds: seeds}, err
+}
+
+// The files of a comparison beside its runs.
+const (
+	planName   = "plan.json"
+	resultName = "ablation.json"
+	curvesName = "curves.svg"
+)
+
+// ReadPlan reads the plan of a comparison that was begun.
+func ReadPlan(dir string) (Plan, error) {
+	var plan Plan
+	const most = 1 << 20
+	path := filepath.Join(dir, planName)
+	text, err := bounded.ReadFile(path, most)
+	if err != nil {
+		return plan, fmt.Errorf("%s is no comparison: %w", dir, err)
+	}
+	if err := json.Unmarshal(text, &plan); err != nil {
+		return plan, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(plan.Methods) == 0 || plan.Seeds < 1 {
+		return plan, fmt.Errorf("%s: %d methods on %d seeds: want at least one of each", path, len(plan.Methods), plan.Seeds)
+	}
+	return plan, nil
 }
 
 // Runner trains methods. It knows the configuration that they override.
@@ -33,6 +75,8 @@ type Runner interface {
 	Check(ctx context.Context, m Method) error
 	// Train trains a method from a seed, in a run directory.
 	Train(ctx context.Context, m Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error)
+	// Resume goes on with a run of Train.
+	Resume(ctx context.Context, dir string, progress *train.Progress) (*train.Summary, error)
 	// Epochs is how often the method goes through each step's trajectories.
 	Epochs(m Method) int
 }
@@ -94,34 +138,45 @@ type Result struct {
 	SameBoundaries map[string][]float64 `json:"same_boundaries"`
 }
 
-// Run trains every method on every seed, counted up from the first, each in a run
-// directory below dir, and writes ablation.json and curves.svg there.
-func Run(ctx context.Context, runner Runner, env string, methods []Method, first uint64, seeds int, dir string, progress *train.Progress) (*Result, error) {
-	for _, method := range methods { // before anything is trained
+// Options says where a comparison lives and who hears of it.
+type Options struct {
+	Dir string
+	// Resume goes on with a plan that was interrupted: runs that have ended stay as they
+	// are.
+	Resume bool
+	// Description is the text of the configuration, for train.ConfigName.
+	Description []byte
+	Progress    *train.Progress
+}
+
+// Run trains a plan, each method and seed in a run directory of its own, and writes
+// ablation.json and curves.svg beside them.
+func Run(ctx context.Context, runner Runner, plan Plan, opts Options) (*Result, error) {
+	dir, progress := opts.Dir, opts.Progress
+	for _, method := range plan.Methods { // before anything is trained
 		if err := runner.Check(ctx, method); err != nil {
 			return nil, fmt.Errorf("%s: %w", method.Name, err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, err
+	if !opts.Resume {
+		if err := begin(plan, opts); err != nil {
+			return nil, err
+		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: choose another --run", err)
-	}
-	r := &Result{Env: env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
+	r := &Result{Env: plan.Env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
 	for _, column := range []*map[string][]float64{&r.WarmStart, &r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
 		&r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries} {
 		*column = map[string][]float64{}
 	}
-	for i := range seeds {
-		seed := first + uint64(i)
+	for i := range plan.Seeds {
+		seed := plan.First + uint64(i)
 		r.Seeds = append(r.Seeds, seed)
-		for k, method := range methods {
-			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(methods)+k+1, seeds*len(methods))
+		for k, method := range plan.Methods {
+			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(plan.Methods)+k+1, plan.Seeds*len(plan.Methods))
 			if err := r.train(ctx, runner, method, seed, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)
 			}
-			if err := r.write(dir, methods); err != nil { // what is there so far
+			if err := r.write(dir, plan.Methods); err != nil { // what is there so far
 				return nil, err
 			}
 		}
@@ -129,10 +184,45 @@ func Run(ctx context.Context, runner Runner, env string, methods []Method, first
 	return r, nil
 }
 
+// begin makes the directory of a comparison, with its plan. An empty one will do.
+func begin(plan Plan, opts Options) error {
+	dir := opts.Dir
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		entries, unread := os.ReadDir(dir)
+		if unread != nil || len(entries) > 0 {
+			return fmt.Errorf("%w: choose another --run, or add --resume to go on with it", err)
+		}
+	}
+	text, err := json.MarshalIndent(plan, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		atomicfile.WriteBytes(filepath.Join(dir, train.ConfigName), opts.Description),
+		atomicfile.WriteBytes(filepath.Join(dir, planName), append(text, '\n')),
+	)
+}
+
+// outcome trains one method on one seed, goes on with a run that was interrupted, or reads
+// what one that has ended came to.
+func outcome(ctx context.Context, runner Runner, method Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error) {
+	if summary, err := train.ReadSummary(dir); err == nil {
+		progress.Printf("success %.3f (it had ended)", summary.EvalSuccess)
+		return summary, nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, train.ConfigName)); err == nil {
+		return runner.Resume(ctx, dir, progress)
+	}
+	return runner.Train(ctx, method, seed, dir, progress)
+}
+
 // train runs one method on one seed.
 func (r *Result) train(ctx context.Context, runner Runner, method Method, seed uint64, dir string, progress *train.Progress) error {
 	name := method.Name
-	summary, err := runner.Train(ctx, method, seed, dir, progress)
+	summary, err := outcome(ctx, runner, method, seed, dir, progress)
 	if err != nil {
 		return err
 	}
@@ -166,14 +256,14 @@ func (r *Result) write(dir string, methods []Method) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, "ablation.json"), append(text, '\n')); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(dir, resultName), append(text, '\n')); err != nil {
 		return err
 	}
 	svg, err := r.chart(methods)
 	if err != nil {
 		return fmt.Errorf("learning curves: %w", err)
 	}
-	return atomicfile.WriteBytes(filepath.Join(dir, "curves.svg"), svg)
+	return atomicfile.WriteBytes(filepath.Join(dir, curvesName), svg)
 }
 
 // Table prints one line a method, with the columns that its question is about.

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/config"
@@ -9,8 +10,26 @@ import (
 )
 
 // Ablate compares methods from one configuration; see ablation.Run.
-func Ablate(ctx context.Context, cfg config.Config, methods []ablation.Method, seeds int, dir string, progress *train.Progress) (*ablation.Result, error) {
-	return ablation.Run(ctx, overriding{cfg}, cfg.Env, methods, cfg.Seed, seeds, dir, progress)
+func Ablate(ctx context.Context, cfg config.Config, plan ablation.Plan, dir string, progress *train.Progress) (*ablation.Result, error) {
+	text, err := cfg.YAML()
+	if err != nil {
+		return nil, err
+	}
+	return ablation.Run(ctx, overriding{cfg}, plan, ablation.Options{Dir: dir, Description: text, Progress: progress})
+}
+
+// ResumeAblation goes on with a comparison that was interrupted.
+func ResumeAblation(ctx context.Context, dir string, progress *train.Progress) (*ablation.Result, ablation.Plan, error) {
+	plan, err := ablation.ReadPlan(dir)
+	if err != nil {
+		return nil, plan, train.BadInput(fmt.Errorf("resume: %w", err))
+	}
+	cfg, err := config.ReadRun(dir)
+	if err != nil {
+		return nil, plan, train.BadInput(fmt.Errorf("resume: %w", err))
+	}
+	result, err := ablation.Run(ctx, overriding{cfg}, plan, ablation.Options{Dir: dir, Resume: true, Progress: progress})
+	return result, plan, err
 }
 
 // overriding trains methods from a configuration.
@@ -41,6 +60,10 @@ func (o overriding) Train(ctx context.Context, m ablation.Method, seed uint64, d
 	}
 	cfg.Seed = seed
 	return Train(ctx, cfg, train.Options{Dir: dir, Progress: progress})
+}
+
+func (o overriding) Resume(ctx context.Context, dir string, progress *train.Progress) (*train.Summary, error) {
+	return Resume(ctx, dir, progress)
 }
 
 func (o overriding) Epochs(m ablation.Method) int {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/infinirl/infinirl/atomicfile"
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/rollout"
@@ -60,6 +61,21 @@ type Summary struct {
 }
 
 const summaryName = "summary.json"
+
+// ReadSummary reads what a run that has ended came to.
+func ReadSummary(dir string) (*Summary, error) {
+	const most = 1 << 20
+	path := filepath.Join(dir, summaryName)
+	text, err := bounded.ReadFile(path, most)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Summary)
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
 
 // evaluate plays the unseen tasks, the same ones and with the same seeds every
 // time.

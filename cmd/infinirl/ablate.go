@@ -15,9 +15,10 @@ import (
 
 type ablateCommand struct {
 	settings
-	Over  string `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Seeds int    `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Dir   string `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
+	Over   string `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
+	Seeds  int    `help:"Number of seeds, counted up from the configuration's." default:"3"`
+	Dir    string `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
+	Resume bool   `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
 }
 
 func (ablateCommand) Help() string {
@@ -35,6 +36,12 @@ func (c *ablateCommand) AfterApply() error {
 	if c.Seeds < 1 {
 		return fmt.Errorf("--seeds %d: want 1 or more", c.Seeds)
 	}
+	if c.Resume && c.Dir == "" {
+		return errors.New("--resume: which comparison? name its directory with --run DIR")
+	}
+	if c.Resume && (c.Config != "" || c.Env != "" || len(c.Set) > 0 || c.Seed != nil) {
+		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set and --seed")
+	}
 	return nil
 }
 
@@ -47,22 +54,27 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 	if dir == "" {
 		dir = filepath.Join("runs", "ablate-"+cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
-	methods, err := ablation.Methods(c.Over)
+	plan, err := ablation.NewPlan(cfg.Env, c.Over, cfg.Seed, c.Seeds)
 	if err != nil {
 		return badInput(err)
 	}
 	progress := std.progress()
-	result, err := assembly.Ablate(ctx, cfg, methods, c.Seeds, dir, progress)
+	var result *ablation.Result
+	if c.Resume {
+		result, plan, err = assembly.ResumeAblation(ctx, dir, progress)
+	} else {
+		result, err = assembly.Ablate(ctx, cfg, plan, dir, progress)
+	}
 	progress.Close()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted; what was trained so far is in %s", dir)
+		return fmt.Errorf("interrupted; go on with: infinirl ablate --resume --run %s", dir)
 	case errors.Is(err, fs.ErrExist), errors.Is(err, train.ErrInput):
 		return badInput(err)
 	case err != nil:
 		return err
 	}
-	if err := result.Table(std.out, methods, c.Over); err != nil {
+	if err := result.Table(std.out, plan.Methods, plan.Over); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "%s\n%s\n", filepath.Join(dir, "ablation.json"), filepath.Join(dir, "curves.svg"))

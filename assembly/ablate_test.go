@@ -1,0 +1,102 @@
+package assembly
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/infinirl/infinirl/ablation"
+	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/train"
+)
+
+// A comparison that is interrupted wherever, and resumed, comes to what one that was
+// left alone does.
+func TestResumedComparison(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Shipped("keytodoor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []string{"train.steps=2", "rollout.groups=4", "train.minibatches=1", "eval.tasks=4"} {
+		if err := cfg.Set(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := ablation.NewPlan(cfg.Env, ablation.OverCredit, cfg.Seed, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
+	silent := train.NewProgress(&lines{}, false)
+	if _, err := Ablate(context.Background(), cfg, plan, whole, silent); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(cut, 0o755); err != nil { // an empty folder will do
+		t.Fatal(err)
+	}
+	interrupted := 0
+	for after := 2; ; after += 3 {
+		ctx, cancel := context.WithCancel(context.Background())
+		progress := train.NewProgress(&lines{left: after, end: cancel}, false)
+		if interrupted == 0 {
+			_, err = Ablate(ctx, cfg, plan, cut, progress)
+		} else {
+			_, _, err = ResumeAblation(ctx, cut, progress)
+		}
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if interrupted++; interrupted > 40 {
+			t.Fatal("the comparison never ends")
+		}
+	}
+	if interrupted < 4 {
+		t.Errorf("interrupted %d times, want a few", interrupted)
+	}
+	if a, b := untimed(t, whole), untimed(t, cut); !reflect.DeepEqual(a, b) {
+		t.Errorf("after %d interruptions\n%v\nwant\n%v", interrupted, b, a)
+	}
+	if _, err := Ablate(context.Background(), cfg, plan, cut, silent); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a comparison into one that exists: error %v", err)
+	}
+	if _, _, err := ResumeAblation(context.Background(), t.TempDir(), silent); !errors.Is(err, train.ErrInput) {
+		t.Errorf("a folder that is no comparison: error %v", err)
+	}
+}
+
+// untimed reads the result of a comparison but for the wall time.
+func untimed(t *testing.T, dir string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "ablation.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result map[string]any
+	if err := json.Unmarshal(text, &result); err != nil {
+		t.Fatal(err)
+	}
+	delete(result, "wall_seconds")
+	return result
+}
+
+// lines ends something when a number of lines were written.
+type lines struct {
+	left int
+	end  func()
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.left--; l.left == 0 {
+		l.end()
+	}
+	return len(p), nil
+}
