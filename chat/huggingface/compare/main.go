@@ -22,14 +22,9 @@ import (
 )
 
 func main() {
-	var err error
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == "load":
-		_, err = load(os.Args[2])
-	case len(os.Args) == 5 && os.Args[1] == "check":
+	err := errors.New("usage: compare check TOKENIZER_JSON TEMPLATE CASES.jsonl")
+	if len(os.Args) == 5 && os.Args[1] == "check" {
 		err = check(os.Args[2], os.Args[3], os.Args[4])
-	default:
-		err = errors.New("usage: compare load TOKENIZER_JSON | check TOKENIZER_JSON TEMPLATE CASES.jsonl")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
