@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,8 @@ type ablateCommand struct {
 	settings
 	Over  string `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
 	Seeds int    `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Dir   string `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
+	Dir   path   `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
+	JSON  bool   `help:"Print ablation.json on one line instead of a table." name:"json"`
 }
 
 func (ablateCommand) Help() string {
@@ -43,7 +45,7 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	dir := c.Dir
+	dir := string(c.Dir)
 	if dir == "" {
 		dir = filepath.Join("runs", "ablate-"+cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
@@ -61,6 +63,9 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 		return badInput(err)
 	case err != nil:
 		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(std.out).Encode(result)
 	}
 	if err := result.Table(std.out, methods, c.Over); err != nil {
 		return err
