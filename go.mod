@@ -13,3 +13,5 @@ require (
 	golang.org/x/term v0.48.0
 	golang.org/x/text v0.44.0
 )
+
+require github.com/creack/pty v1.1.24

@@ -51,7 +51,7 @@ func (r *Result) Table(w io.Writer, methods []Method, over string) error {
 	if err := costs.Write(w); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(w, "summaries: calls that write one; drift: the largest of log-probs, nats; same\nboundaries: share of prompts that come out the same when condensed once more\n")
+	_, err = fmt.Fprint(w, "summaries: calls that write one; drift: the largest of log-probs, nats;\nsame boundaries: share of prompts that come out the same when condensed again\n")
 	return err
 }
 

@@ -11,15 +11,15 @@ import (
 // tokens a second.
 var stepHeader = terminal.Line{{Style: terminal.Bold, Text: "" +
 	"                                                            tokens/second\n" +
-	"step  success  return  segments      KL   clip  expl.var   rollout  train   left"}}
+	"step  success  return  segments       KL   clip  expl.var  rollout  train   left"}}
 
 // stepLine has a second line where trajectories were lost or cut short.
 func stepLine(m StepMetrics, left time.Duration) terminal.Line {
 	line := terminal.Line{
 		{Text: fmt.Sprintf("%4d  ", m.Step)},
 		{Text: fmt.Sprintf("%7.3f", m.Success), Style: terminal.Green},
-		{Text: fmt.Sprintf("  %6.3f  %8.2f  %6.4f  %5.3f  %8.3f   %7s  %5s %6s", m.ReturnMean, m.SegmentsPerTrajectory, m.Update.ApproxKL,
-			m.Update.ClipFraction, m.Update.ExplainedVariance, short(m.Timing.RolloutTokensPerSecond), short(m.Timing.TrainTokensPerSecond), clock(left))},
+		{Text: fmt.Sprintf("  %s  %s  %s  %5.3f  %s  %7s  %5s %6s", fit(m.ReturnMean, 6, 3), fit(m.SegmentsPerTrajectory, 8, 2), fit(m.Update.ApproxKL, 7, 4),
+			m.Update.ClipFraction, fit(m.Update.ExplainedVariance, 8, 3), short(m.Timing.RolloutTokensPerSecond), short(m.Timing.TrainTokensPerSecond), clock(left))},
 	}
 	if lost := lostLine(m); lost != nil {
 		line = append(append(line, terminal.Span{Text: "\n      "}), lost...)
@@ -52,6 +52,16 @@ func lostLine(m StepMetrics) terminal.Line {
 		line = append(line, terminal.Span{Text: fmt.Sprintf(" of %d trajectories", m.Trajectories)})
 	}
 	return line
+}
+
+// fit writes a number in a width, with at most so many decimals.
+func fit(x float64, width, decimals int) string {
+	for ; decimals >= 0; decimals-- {
+		if text := fmt.Sprintf("%*.*f", width, decimals, x); len(text) <= width {
+			return text
+		}
+	}
+	return fmt.Sprintf("%*.0e", width, x)
 }
 
 // short is a rate in at most five characters.

@@ -93,21 +93,21 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 // tellLambda says which λ a batch without values got, and warns of one that lets credit
 // vanish.
 func (c *advantageCommand) tellLambda(std streams) {
-	const vanishes = "of a reward n tokens away a token gets that to the n-th power: leave the flag out for λ = 1"
+	const none = "no values given: 0 stands for each"
 	switch {
 	case c.LambdaAlpha > 0:
-		std.note("no values given: 0 stands for each, and λ is as --lambda-alpha %v says", c.LambdaAlpha)
-		std.warn("--lambda-alpha %v without values: λ is below 1, and %s", c.LambdaAlpha, vanishes)
+		std.note("%s, and λ is as --lambda-alpha %v says", none, c.LambdaAlpha)
+		std.warn("--lambda-alpha %v without values: a token n tokens before the reward gets λ^n of it: leave the flag out for λ = 1", c.LambdaAlpha)
 	case c.Lambda == nil:
-		std.note("no values given: 0 stands for each, and λ is %v, not %v: a smaller one would let the credit of early tokens vanish", lambdaWithoutValues, defaultLambda)
+		std.note("%s, and λ is %v, not %v: a token n tokens before the reward gets λ^n of it", none, lambdaWithoutValues, defaultLambda)
 	default:
-		std.note("no values given: 0 stands for each, and λ is %v as --lambda says", *c.Lambda)
+		std.note("%s, and λ is %v as --lambda says", none, *c.Lambda)
 		if *c.Lambda < 1 {
-			std.warn("--lambda %v without values: %s", *c.Lambda, vanishes)
+			std.warn("--lambda %[1]v without values: a token n tokens before the reward gets %[1]v^n of it: leave the flag out for λ = 1", *c.Lambda)
 		}
 	}
 	if c.CriticLambda < 1 {
-		std.warn("--critic-lambda %v without values: %s", c.CriticLambda, strings.Replace(vanishes, "a token gets", "a token's return has", 1))
+		std.warn("--critic-lambda %[1]v without values: the return of a token n tokens before the reward is %[1]v^n of it: leave the flag out for λ = 1", c.CriticLambda)
 	}
 }
 

@@ -170,7 +170,7 @@ infinirl: left out 4 rows of 3 trajectories (1 failed, 1 without a trainable tok
 		t.Errorf("all left out of a file: exit %d, stderr %q, output %q", code, stderr, stdout)
 	}
 	code, stdout, stderr = command(t, `{"trajectory_id":"t","inv_iter":0,"response_ids":[1,2],"loss_mask":[1,1],"score":1}`, "advantage", "--lambda", "1")
-	if want := `"advantages":[1,1],"returns":[1,1]`; code != 0 || !strings.Contains(stdout, want) || stderr != "infinirl: no values given: 0 stands for each\n" {
+	if want := `"advantages":[1,1],"returns":[1,1]`; code != 0 || !strings.Contains(stdout, want) || stderr != "infinirl: no values given: 0 stands for each, and λ is 1 as --lambda says\n" {
 		t.Errorf("no values: exit %d, stderr %q, output %q, want %s", code, stderr, stdout, want)
 	}
 }
@@ -209,7 +209,9 @@ func TestBatchBadInput(t *testing.T) {
 		"no such folder":    {line(""), []string{"-o", filepath.Join(dir, "none", "x.jsonl")}, "x.jsonl: no such file"},
 		"output a folder":   {line(""), []string{"-o", dir}, "is a directory"},
 		"output below file": {line(""), []string{"-o", "batch_test.go/x.jsonl"}, "x.jsonl: not a directory"},
-		"output unnamed":    {line(""), []string{"-o", ""}, "the name of the file is empty"},
+		"output unnamed":    {line(""), []string{"-o", ""}, "the name is empty"},
+		"output unknown":    {line(""), []string{"-o", filepath.Join(dir, "x.txt")}, "x.txt: want a name that ends in .jsonl or .safetensors"},
+		"output disagrees":  {line(""), []string{"-o", filepath.Join(dir, "x.jsonl"), "--format", "packed"}, "its name says jsonl, --format says packed"},
 		"long field":        {line(`,"` + strings.Repeat("x", 1<<20) + `":1`), nil, `stdin:1: unknown field "` + strings.Repeat("x", 79) + "…"},
 		"long status":       {line(`,"status":"` + strings.Repeat("x", 1<<20) + `"`), nil, `stdin:1: status: status "` + strings.Repeat("x", 80) + `…": want`},
 		"columns as lines":  {"x" + columns, nil, "stdin:1: found"},

@@ -54,8 +54,12 @@ func inWords(err error) string {
 			break
 		}
 	}
+	message = bracketed.ReplaceAllString(message, "$1: ")
 	return strings.ReplaceAll(message, `","`, `", "`)
 }
+
+// bracketed is an argument as the parser names it in front of what is wrong with it.
+var bracketed = regexp.MustCompile(`^\[?<(\w+)>(?: \.\.\.)?\]?: `)
 
 // placeholders gives numbers a placeholder of one letter: kong's own are types of Go.
 func placeholders(node *kong.Node) {

@@ -5,9 +5,9 @@ function __infinirl_complete
     set -l last (commandline -ct)
     for line in ($words[1] __complete $words[2..-1] "$last" 2>/dev/null)
         if test "$line" = ":files"
-            set -l parts (string match -r -- '^(--[^=]*=)?(.*)$' "$last")
-            for file in (__fish_complete_path $parts[3])
-                echo -- $parts[2]$file
+            set -l flag (string match -r -- '^--[^=]*=' "$last")
+            for file in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$last"))
+                echo -- "$flag$file"
             end
         else
             echo -- $line
