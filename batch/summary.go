@@ -1,12 +1,12 @@
 package batch
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -55,20 +55,29 @@ type SegmentSummary struct {
 
 // ColumnRange is the least and the greatest entry of a column at the trainable tokens.
 type ColumnRange struct {
-	Column string `json:"column"`
-	Min    Number `json:"min"`
-	Max    Number `json:"max"`
+	Column string   `json:"column"`
+	Min    Number32 `json:"min"`
+	Max    Number32 `json:"max"`
 }
 
-// Number is a float64 that has a form in JSON whatever it is.
-type Number float64
+// Number and Number32 have a form in JSON even if they are not finite.
+type (
+	Number   float64
+	Number32 float32
+)
 
 // MarshalJSON writes what is not finite as a text.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if x := float64(n); math.IsNaN(x) || math.IsInf(x, 0) {
-		return json.Marshal(fmt.Sprint(x))
+func (n Number) MarshalJSON() ([]byte, error) { return marshalNumber(float64(n), 64) }
+
+// MarshalJSON writes what is not finite as a text.
+func (n Number32) MarshalJSON() ([]byte, error) { return marshalNumber(float64(n), 32) }
+
+func marshalNumber(x float64, bits int) ([]byte, error) {
+	text := strconv.FormatFloat(x, 'g', -1, bits)
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		text = strconv.Quote(text)
 	}
-	return json.Marshal(float64(n))
+	return []byte(text), nil
 }
 
 // Summarize describes the batch, and its first most trajectories segment by segment.
@@ -120,7 +129,7 @@ func (b *Batch) summarizeTrajectory(t Trajectory) TrajectorySummary {
 		segment := SegmentSummary{InvIter: b.Rows[i].InvIter, Prompt: b.Rows[i].PromptLen, Runs: b.runs(i)}
 		for _, c := range b.Columns() {
 			if low, high, any := b.rangeOf(*c.Data, i); any && c.Label != "" {
-				segment.Ranges = append(segment.Ranges, ColumnRange{c.Label, Number(low), Number(high)})
+				segment.Ranges = append(segment.Ranges, ColumnRange{c.Label, Number32(low), Number32(high)})
 			}
 		}
 		s.Segments = append(s.Segments, segment)
@@ -199,9 +208,9 @@ func (t *TrajectorySummary) text() string {
 func (s *SegmentSummary) text() string {
 	parts := []string{fmt.Sprintf("inv_iter %d", s.InvIter), fmt.Sprintf("prompt %d", s.Prompt), "response " + runsText(s.Runs)}
 	for _, c := range s.Ranges {
-		text := fmt.Sprintf("%s %.4g", c.Column, float64(c.Min))
+		text := fmt.Sprintf("%s %.4g", c.Column, c.Min)
 		if c.Min != c.Max {
-			text += fmt.Sprintf(" to %.4g", float64(c.Max))
+			text += fmt.Sprintf(" to %.4g", c.Max)
 		}
 		parts = append(parts, text)
 	}

@@ -57,10 +57,10 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	if err := cfg.Validate(); err != nil {
 		return badInput(err)
 	}
-	if err := checkFormat(c.Format, c.Out); err != nil {
+	if err := checkOutput(string(c.Out)); err != nil {
 		return err
 	}
-	if err := checkOutput(string(c.Out)); err != nil {
+	if err := checkFormat(c.Format, c.Out); err != nil {
 		return err
 	}
 	in, err := openBatch(ctx, string(c.In), std)

@@ -66,10 +66,10 @@ Example:
 }
 
 func (c *batchConvertCommand) Run(ctx context.Context, std streams) error {
-	if err := checkFormat(c.Format, c.Out); err != nil {
+	if err := checkOutput(string(c.Out)); err != nil {
 		return err
 	}
-	if err := checkOutput(string(c.Out)); err != nil {
+	if err := checkFormat(c.Format, c.Out); err != nil {
 		return err
 	}
 	b, input, err := readBatch(ctx, string(c.In), std)

@@ -15,26 +15,29 @@ type (
 	path       string // of a file or folder, absolute
 )
 
-var errEmptyName = errors.New("the name is empty")
+var (
+	errEmptyName = errors.New("the name is empty")
+	errEmptyFile = errors.New("the name of the file is empty")
+)
 
 // set fills in a name that is not empty.
-func set[T ~string](to *T, text []byte) error {
+func set[T ~string](to *T, text []byte, empty error) error {
 	if len(text) == 0 {
-		return errEmptyName
+		return empty
 	}
 	*to = T(text)
 	return nil
 }
 
-func (n *name) UnmarshalText(text []byte) error { return set(n, text) }
+func (n *name) UnmarshalText(text []byte) error { return set(n, text, errEmptyName) }
 
-func (p *inputPath) UnmarshalText(text []byte) error { return set(p, text) }
+func (p *inputPath) UnmarshalText(text []byte) error { return set(p, text, errEmptyFile) }
 
-func (p *outputPath) UnmarshalText(text []byte) error { return set(p, text) }
+func (p *outputPath) UnmarshalText(text []byte) error { return set(p, text, errEmptyFile) }
 
 func (p *path) UnmarshalText(text []byte) error {
 	if len(text) > 0 {
 		text = []byte(kong.ExpandPath(string(text)))
 	}
-	return set(p, text)
+	return set(p, text, errEmptyName)
 }
