@@ -16,10 +16,10 @@ import (
 
 type ablateCommand struct {
 	settings
-	Over  string `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Seeds int    `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Dir   path   `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
-	JSON  bool   `help:"Print ablation.json on one line instead of a table." name:"json"`
+	Over  string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
+	Seeds int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
+	Dir   absolutePath `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
+	JSON  bool         `help:"Print ablation.json on one line instead of a table." name:"json"`
 }
 
 func (ablateCommand) Help() string {

@@ -60,7 +60,7 @@ type candidate struct{ word, help string }
 
 // printCandidates answers a script and returns the exit status.
 func printCandidates(w io.Writer, model *kong.Application, words []string) int {
-	candidates, files := complete(model.Node, words)
+	candidates, files := completeLine(model.Node, words)
 	var out strings.Builder
 	for _, c := range candidates {
 		help, _, _ := strings.Cut(c.help, "\n")
@@ -75,8 +75,8 @@ func printCandidates(w io.Writer, model *kong.Application, words []string) int {
 	return 0
 }
 
-// complete returns what the last of words can become, and whether that may be a file.
-func complete(root *kong.Node, words []string) (candidates []candidate, files bool) {
+// completeLine returns what the last of words can become, and whether that may be a file.
+func completeLine(root *kong.Node, words []string) (candidates []candidate, files bool) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -109,10 +109,10 @@ func complete(root *kong.Node, words []string) (candidates []candidate, files bo
 	}
 	switch name, value, hasValue := strings.Cut(last, "="); {
 	case waiting != nil:
-		return values(waiting.Value, last, "")
+		return valuesOf(waiting.Value, last, "")
 	case !literal && strings.HasPrefix(last, "--") && hasValue:
 		if flag := flagOf(flags, name); flag != nil {
-			return values(flag.Value, value, name+"=")
+			return valuesOf(flag.Value, value, name+"=")
 		}
 		return nil, false
 	case !literal && strings.HasPrefix(last, "-") && last != "-":
@@ -131,7 +131,7 @@ func complete(root *kong.Node, words []string) (candidates []candidate, files bo
 	if n := len(node.Positional); n > 0 {
 		argument := node.Positional[min(positional, n-1)]
 		if positional < n || argument.IsCumulative() {
-			return values(argument, last, "")
+			return valuesOf(argument, last, "")
 		}
 	}
 	return candidates, false
@@ -155,9 +155,9 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// values are those that a flag or an argument can have and that begin with start, each
+// valuesOf are those that a flag or an argument can have and that begin with start, each
 // after prefix. A text that has no list may name a file.
-func values(value *kong.Value, start, prefix string) (candidates []candidate, files bool) {
+func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, files bool) {
 	var list []candidate
 	known := true
 	switch {

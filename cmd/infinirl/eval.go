@@ -14,11 +14,11 @@ import (
 
 type evalCommand struct {
 	settings
-	Model       path     `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" xor:"model"`
-	Dir         path     `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" xor:"model"`
-	Tasks       *int     `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
-	Temperature *float64 `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
-	JSON        bool     `help:"Print the result as one JSON object instead of a table." name:"json"`
+	Model       absolutePath `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" xor:"model"`
+	Dir         absolutePath `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" xor:"model"`
+	Tasks       *int         `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
+	Temperature *float64     `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
+	JSON        bool         `help:"Print the result as one JSON object instead of a table." name:"json"`
 }
 
 func (evalCommand) Help() string {

@@ -9,10 +9,10 @@ import (
 // The names that flags and arguments take. None of them may be empty, which a script
 // passes by mistake where a variable is not set.
 type (
-	name       string // of an environment
-	inputPath  string // of a file to read; - is standard input
-	outputPath string // of a file to write; - is standard output
-	path       string // of a file or folder, absolute
+	environmentName string
+	inputPath       string // of a file to read; - is standard input
+	outputPath      string // of a file to write; - is standard output
+	absolutePath    string // of a file or folder, absolute
 )
 
 var (
@@ -20,8 +20,8 @@ var (
 	errEmptyFile = errors.New("the name of the file is empty")
 )
 
-// set fills in a name that is not empty.
-func set[T ~string](to *T, text []byte, empty error) error {
+// fillName fills in a name that is not empty.
+func fillName[T ~string](to *T, text []byte, empty error) error {
 	if len(text) == 0 {
 		return empty
 	}
@@ -29,15 +29,15 @@ func set[T ~string](to *T, text []byte, empty error) error {
 	return nil
 }
 
-func (n *name) UnmarshalText(text []byte) error { return set(n, text, errEmptyName) }
+func (n *environmentName) UnmarshalText(text []byte) error { return fillName(n, text, errEmptyName) }
 
-func (p *inputPath) UnmarshalText(text []byte) error { return set(p, text, errEmptyFile) }
+func (p *inputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
 
-func (p *outputPath) UnmarshalText(text []byte) error { return set(p, text, errEmptyFile) }
+func (p *outputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
 
-func (p *path) UnmarshalText(text []byte) error {
+func (p *absolutePath) UnmarshalText(text []byte) error {
 	if len(text) > 0 {
 		text = []byte(kong.ExpandPath(string(text)))
 	}
-	return set(p, text, errEmptyName)
+	return fillName(p, text, errEmptyName)
 }

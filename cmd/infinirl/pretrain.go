@@ -13,7 +13,7 @@ import (
 
 type pretrainCommand struct {
 	settings
-	Output path `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:""`
+	Output absolutePath `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:""`
 }
 
 func (pretrainCommand) Help() string {

@@ -16,10 +16,10 @@ import (
 
 type trainCommand struct {
 	settings
-	Base   path `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE"`
-	Dir    path `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run"`
-	Resume bool `help:"Go on with the run in --run, with its own configuration."`
-	JSON   bool `help:"Print summary.json on one line instead of a table." name:"json"`
+	Base   absolutePath `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE"`
+	Dir    absolutePath `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run"`
+	Resume bool         `help:"Go on with the run in --run, with its own configuration."`
+	JSON   bool         `help:"Print summary.json on one line instead of a table." name:"json"`
 }
 
 func (trainCommand) Help() string {

@@ -57,8 +57,8 @@ func TestUsageIsInTheUsersWords(t *testing.T) {
 	}
 }
 
-// Every help text fits 80 columns, and names no type of Go.
-func TestHelpFits(t *testing.T) {
+// No help text names a type of Go, or what only the scripts of shells call.
+func TestHelpIsInTheUsersWords(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "train", "pretrain", "eval", "ablate", "config", "advantage", "batch", "batch show", "batch convert", "batch check", "condense", "replay", "completion"} {
 		code, out, stderr := command(t, "", append(strings.Fields(line), "--help")...)
