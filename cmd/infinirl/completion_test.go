@@ -134,7 +134,7 @@ func TestCompletionByKey(t *testing.T) {
 			defer c.Wait()
 			defer c.Process.Kill()
 			defer terminal.Close()
-			time.AfterFunc(time.Minute, func() { terminal.Close() }) // rather an error than for ever
+			time.AfterFunc(5*time.Minute, func() { terminal.Close() }) // rather an error than for ever
 			seen := ""
 			until := func(want string) {
 				t.Helper()
