@@ -28,7 +28,7 @@ var order = []struct {
 		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
 		"env/search", "env/keytodoor", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
 	}},
-	{"loops", []string{"rollout", "pretrain", "train/tensorboard", "train", "ablation"}},
+	{"loops", []string{"rollout", "pretrain", "terminal", "train/tensorboard", "train", "ablation"}},
 	{"assembly", []string{"bases", "configs", "config", "assembly"}},
 	{"faces", []string{"cmd/infinirl"}},
 	{"examples", []string{"examples/sampler", "examples/condenser", "examples/environment", "examples/estimator", "examples/learner", "examples/train"}},

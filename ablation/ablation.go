@@ -7,14 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"text/tabwriter"
-
-	"github.com/go-analyze/charts"
 
 	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/bounded"
@@ -259,87 +253,5 @@ func (r *Result) write(dir string, methods []Method) error {
 	if err := atomicfile.WriteBytes(filepath.Join(dir, resultName), append(text, '\n')); err != nil {
 		return err
 	}
-	svg, err := r.chart(methods)
-	if err != nil {
-		return fmt.Errorf("learning curves: %w", err)
-	}
-	return atomicfile.WriteBytes(filepath.Join(dir, curvesName), svg)
-}
-
-// Table prints one line a method, with the columns that its question is about.
-func (r *Result) Table(w io.Writer, methods []Method, over string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "%s\tbase model\tsuccess by seed\tmean\tsegments\ttokens learnt from\twall time", r.Env)
-	if over == OverCondense {
-		fmt.Fprint(table, "\tmodel tokens\tcalls\tof them summaries\tlog-prob drift\tsame boundaries")
-	}
-	fmt.Fprintln(table)
-	for _, m := range methods {
-		var each []string
-		for _, s := range r.Success[m.Name] {
-			each = append(each, fmt.Sprintf("%.3f", s))
-		}
-		fmt.Fprintf(table, "%s\t%.3f\t%s\t%.3f\t%.1f\t%.2f M\t%.0f s", m.Name, mean(r.WarmStart[m.Name]), strings.Join(each, " "),
-			mean(r.Success[m.Name]), mean(r.Segments[m.Name]), mean(r.RowTokens[m.Name])/1e6, mean(r.WallSeconds[m.Name]))
-		if over == OverCondense {
-			fmt.Fprintf(table, "\t%.0f\t%.1f\t%.1f\t%.1g\t%.1f%%", mean(r.PolicyTokens[m.Name]), mean(r.PolicyCalls[m.Name]),
-				mean(r.SummaryCalls[m.Name]), slices.Max(r.LogProbDrift[m.Name]), 100*mean(r.SameBoundaries[m.Name]))
-		}
-		fmt.Fprintln(table)
-	}
-	return table.Flush()
-}
-
-// chart draws the mean learning curve of every method.
-func (r *Result) chart(methods []Method) ([]byte, error) {
-	var names []string
-	var curves [][]float64
-	longest := 0
-	for _, m := range methods {
-		for _, curve := range r.Curves[m.Name] {
-			longest = max(longest, len(curve))
-		}
-	}
-	for _, m := range methods {
-		names = append(names, m.Name)
-		curves = append(curves, meanCurve(r.Curves[m.Name], longest))
-	}
-	steps := make([]string, longest)
-	for i := range steps {
-		steps[i] = fmt.Sprint(i + 1)
-	}
-	option := charts.NewLineChartOptionWithData(curves)
-	option.Title.Text = fmt.Sprintf("%s: success of rollouts by step, mean of %d seeds", r.Env, len(r.Seeds))
-	option.Legend.SeriesNames = names
-	option.Legend.Offset = charts.OffsetStr{Top: charts.PositionBottom}
-	option.XAxis.Labels = steps
-	option.YAxis[0].Min, option.YAxis[0].Max = charts.Ptr(0.0), charts.Ptr(1.0)
-	option.Symbol = charts.Symbol{Shape: charts.SymbolNone}
-	painter := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 800, Height: 450})
-	if err := painter.LineChart(option); err != nil {
-		return nil, err
-	}
-	return painter.Bytes()
-}
-
-// meanCurve averages curves over the seeds that have the step; a run that stopped
-// early keeps its last success.
-func meanCurve(curves [][]float64, steps int) []float64 {
-	out := make([]float64, steps)
-	for i := range out {
-		for _, c := range curves {
-			if len(c) > 0 {
-				out[i] += c[min(i, len(c)-1)] / float64(len(curves))
-			}
-		}
-	}
-	return out
-}
-
-func mean[T float64 | int64](xs []T) float64 {
-	var sum float64
-	for _, x := range xs {
-		sum += float64(x)
-	}
-	return sum / float64(max(1, len(xs)))
+	return atomicfile.WriteBytes(filepath.Join(dir, curvesName), r.chart(methods))
 }

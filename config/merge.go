@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -144,10 +143,8 @@ func oneLine(err error) string {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	message = strings.TrimSpace(strings.TrimPrefix(message, "construct errors:"))
 	message, _, _ = strings.Cut(message, "\n")
-	return unknownField.ReplaceAllString(message, "unknown key $1")
+	return inWords(message)
 }
-
-var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 // ReadRun returns the configuration of a run directory.
 func ReadRun(dir string) (Config, error) {

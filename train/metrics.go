@@ -28,7 +28,8 @@ type StepMetrics struct {
 	Trajectories          int     `json:"trajectories"`
 	Failed                int     `json:"failed"`
 	Truncated             int     `json:"truncated"`
-	Stale                 int     `json:"stale"` // left out: their policy was too old
+	Overflowed            int     `json:"overflowed"` // of the truncated: the window could not hold them
+	Stale                 int     `json:"stale"`      // left out: their policy was too old
 	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
 	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
 	TrainableTokens       int     `json:"trainable_tokens"`

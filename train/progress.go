@@ -5,23 +5,38 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/infinirl/infinirl/terminal"
 )
 
 // Progress shows a run as it goes: a line a step, and on a terminal a status
 // line below them that is redrawn in place.
 type Progress struct {
-	w        io.Writer
-	terminal bool
-	status   bool // a status line stands on the screen
-	last     time.Time
+	w      io.Writer
+	screen *terminal.Screen // nil where w is none
+	last   time.Time
 }
 
-// NewProgress writes to w; terminal says that w is one.
-func NewProgress(w io.Writer, terminal bool) *Progress { return &Progress{w: w, terminal: terminal} }
+// NewProgress writes to w; the status line appears only if it is a *terminal.Screen and
+// status is true.
+func NewProgress(w io.Writer, status bool) *Progress {
+	p := &Progress{w: w}
+	if screen, ok := w.(*terminal.Screen); ok && status {
+		p.screen = screen
+	}
+	return p
+}
 
-// Printf writes one line that stays.
+// Printf writes one line that stays. A terminal.Line that is all there is to write keeps
+// its styles.
 func (p *Progress) Printf(format string, args ...any) {
-	p.clear()
+	p.Close()
+	if len(args) == 1 && format == "%s" {
+		if line, ok := args[0].(terminal.Line); ok {
+			terminal.Print(p.w, line)
+			return
+		}
+	}
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
@@ -29,25 +44,32 @@ func (p *Progress) Printf(format string, args ...any) {
 // writes nothing where w is no terminal.
 func (p *Progress) Status(what string, done, total int) {
 	const redraw = 100 * time.Millisecond
-	if !p.terminal || (done < total && time.Since(p.last) < redraw) {
+	if p.screen == nil || (done < total && time.Since(p.last) < redraw) {
 		return
 	}
 	p.last = time.Now()
-	const width = 24
-	filled := 0
-	if total > 0 {
-		filled = width * done / total
+	p.screen.Status(statusLine(what, done, total, terminal.Width(p.screen)))
+}
+
+// statusLine fits any width: the bar gives way first, then the end of what is done.
+func statusLine(what string, done, total, width int) string {
+	const least, most = 8, 24 // of the bar
+	count := fmt.Sprintf("%d/%d", done, total)
+	bar := min(most, width-1-max(22, len([]rune(what)))-len(count)-len(" [] "))
+	if bar < least || total < 1 {
+		room := max(0, width-2-len(count))
+		if short := []rune(what); len(short) > room {
+			what = string(short[:room])
+		}
+		return what + " " + count
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%-22s [%s%s] %d/%d", what, strings.Repeat("=", filled), strings.Repeat(" ", width-filled), done, total)
-	p.status = true
+	filled := bar * min(done, total) / total
+	return fmt.Sprintf("%-22s [%s%s] %s", what, strings.Repeat("=", filled), strings.Repeat(" ", bar-filled), count)
 }
 
 // Close removes the status line, so that what is printed next stands alone.
-func (p *Progress) Close() { p.clear() }
-
-func (p *Progress) clear() {
-	if p.status {
-		io.WriteString(p.w, "\r\x1b[K")
-		p.status = false
+func (p *Progress) Close() {
+	if p.screen != nil {
+		p.screen.ClearStatus()
 	}
 }

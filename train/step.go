@@ -86,6 +86,9 @@ func summarise(played []*trajectory.Trajectory) (m StepMetrics) {
 		if t.Status != trajectory.Finished {
 			m.Truncated++
 		}
+		if t.Status == trajectory.ContextOverflow {
+			m.Overflowed++
+		}
 	}
 	n := float64(len(played))
 	m.Success /= n

@@ -28,14 +28,16 @@ type Report struct {
 // that stands at its start. Failed and aborted trajectories and those without a
 // trainable token are left out and counted. It goes part by part, on all cores,
 // where trajectories do not depend on one another and their rows follow one
-// another, and holds the whole batch in memory otherwise. A fault of the
-// content is a *ContentError.
-func Advantages(ctx context.Context, in *Reader, out *os.File, format Format, cfg advantage.Config) (Report, error) {
+// another, and holds the whole batch in memory otherwise. Where the estimator reads values
+// and the batch has none, withoutValues takes the place of cfg, but for the estimator and
+// the whitening. A fault of the content is a *ContentError.
+func Advantages(ctx context.Context, in *Reader, out *os.File, format Format, cfg, withoutValues advantage.Config) (Report, error) {
 	estimator, err := advantage.Lookup(cfg.Estimator)
 	if err != nil {
 		return Report{}, err
 	}
-	j := &creditJob{cfg: cfg, estimator: estimator, in: in, format: format}
+	withoutValues.Estimator, withoutValues.Whiten = cfg.Estimator, cfg.Whiten
+	j := &creditJob{cfg: cfg, withoutValues: withoutValues, estimator: estimator, in: in, format: format}
 	if !estimator.Batch && !estimator.Whiten && !cfg.Whiten {
 		err := j.inParts(ctx, out)
 		if !errors.Is(err, ErrUnsorted) {
@@ -54,11 +56,12 @@ func Advantages(ctx context.Context, in *Reader, out *os.File, format Format, cf
 
 // creditJob computes the advantages of one batch.
 type creditJob struct {
-	cfg       advantage.Config
-	estimator advantage.Estimator
-	in        *Reader
-	format    Format
-	done      Report
+	cfg           advantage.Config
+	withoutValues advantage.Config
+	estimator     advantage.Estimator
+	in            *Reader
+	format        Format
+	done          Report
 }
 
 // atOnce holds the whole batch in memory. Memory is a few long columns: to collect
@@ -198,6 +201,9 @@ func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
 	}
 	c.Rows, c.Trajectories = len(c.batch.Rows), len(trajectories)-c.Left.Trajectories
 	cfg := j.cfg
+	if j.estimator.Values && c.batch.Values == nil {
+		cfg = j.withoutValues
+	}
 	cfg.Warn = func(message string) { c.Warnings = append(c.Warnings, message) }
 	if c.Rows > 0 {
 		c.NoValues = j.estimator.Values && c.batch.Values == nil

@@ -161,7 +161,7 @@ func TestAdvantages(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer out.Close()
-				done, err := Advantages(t.Context(), in, out, format, cfg)
+				done, err := Advantages(t.Context(), in, out, format, cfg, cfg)
 				if err != nil || done.Rows != len(b.Rows) || done.Trajectories != 300 || !done.NoValues || done.Left.Trajectories != 0 {
 					t.Fatalf("report %+v, %v", done, err)
 				}

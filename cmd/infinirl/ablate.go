@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,11 @@ import (
 
 type ablateCommand struct {
 	settings
-	Over   string `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Seeds  int    `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Dir    string `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
-	Resume bool   `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
+	Over   string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
+	Seeds  int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
+	Dir    absolutePath `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
+	Resume bool         `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
+	JSON   bool         `help:"Print ablation.json on one line instead of a table." name:"json"`
 }
 
 func (ablateCommand) Help() string {
@@ -50,7 +52,7 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	dir := c.Dir
+	dir := string(c.Dir)
 	if dir == "" {
 		dir = filepath.Join("runs", "ablate-"+cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
@@ -73,6 +75,9 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 		return badInput(err)
 	case err != nil:
 		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(std.out).Encode(result)
 	}
 	if err := result.Table(std.out, plan.Methods, plan.Over); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -12,16 +11,16 @@ import (
 )
 
 type advantageCommand struct {
-	In  string     `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
+	In  inputPath  `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
 	Out outputPath `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
 
-	Format       string  `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
-	Estimator    string  `default:"gae" help:"Way to assign credit, from the list above."`
-	Gamma        float64 `default:"1" help:"Discount a trainable token."`
-	Lambda       float64 `default:"0.95" help:"λ of the advantages."`
-	CriticLambda float64 `default:"1" help:"λ of the returns."`
-	LambdaAlpha  float64 `default:"0" help:"If above 0, λ of the advantages is 1 − 1/(α·trainable tokens of the trajectory)."`
-	Whiten       bool    `help:"Bring the advantages to mean 0 and variance 1 over the batch."`
+	Format       string   `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
+	Estimator    string   `default:"gae" help:"Way to assign credit, from the list above."`
+	Gamma        float64  `default:"1" help:"Discount a trainable token."`
+	Lambda       *float64 `placeholder:"λ" help:"λ of the advantages. Default: 0.95, or 1 where the batch has no values."`
+	CriticLambda float64  `default:"1" help:"λ of the returns."`
+	LambdaAlpha  float64  `default:"0" help:"If above 0, λ of the advantages is 1 − 1/(α·trainable tokens of the trajectory)."`
+	Whiten       bool     `help:"Bring the advantages to mean 0 and variance 1 over the batch."`
 }
 
 func (advantageCommand) Help() string {
@@ -40,15 +39,31 @@ Example:
   echo '{"trajectory_id":"t","inv_iter":0,"response_ids":[5,6],"loss_mask":[1,1],"values":[0.5,0.6],"score":1}' | infinirl advantage --gamma 0.9 --lambda 0.8`
 }
 
+// The λ of the advantages where none is given. A value that is learnt takes the place of
+// a far reward, so λ below 1 costs little and calms the noise. Where there are no values, 0
+// stands for each, and λ^n is all that is left of a reward n tokens away.
+const (
+	defaultLambda       = 0.95
+	lambdaWithoutValues = 1
+)
+
 func (c *advantageCommand) Run(ctx context.Context, std streams) error {
-	cfg := advantage.Config{Estimator: c.Estimator, Gamma: c.Gamma, Lambda: c.Lambda, CriticLambda: c.CriticLambda, LambdaAlpha: c.LambdaAlpha, Whiten: c.Whiten}
+	cfg := advantage.Config{Estimator: c.Estimator, Gamma: c.Gamma, Lambda: defaultLambda, CriticLambda: c.CriticLambda, LambdaAlpha: c.LambdaAlpha, Whiten: c.Whiten}
+	withoutValues := cfg
+	withoutValues.Lambda = lambdaWithoutValues
+	if c.Lambda != nil {
+		cfg.Lambda, withoutValues.Lambda = *c.Lambda, *c.Lambda
+	}
 	if err := cfg.Validate(); err != nil {
 		return badInput(err)
 	}
 	if err := checkOutput(string(c.Out)); err != nil {
 		return err
 	}
-	in, err := openBatch(ctx, c.In, std)
+	if err := checkFormat(c.Format, c.Out); err != nil {
+		return err
+	}
+	in, err := openBatch(ctx, string(c.In), std)
 	if err != nil {
 		return err
 	}
@@ -59,34 +74,54 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	}
 	var done stream.Report
 	err = writeFile(string(c.Out), std, func(f *os.File) (err error) {
-		done, err = stream.Advantages(ctx, in, f, format, cfg)
+		done, err = stream.Advantages(ctx, in, f, format, cfg, withoutValues)
 		return contentIsInput(err)
 	})
 	if err != nil {
 		return err
 	}
-	reportAdvantages(std.err, &done)
-	if c.Out == "-" {
-		return nil
+	if done.NoValues {
+		c.tellLambda(std)
 	}
-	_, err = fmt.Fprintf(std.err, "infinirl: wrote %d rows of %d trajectories to %s\n", done.Rows, done.Trajectories, c.Out)
-	return err
+	reportAdvantages(std, &done)
+	if c.Out != "-" {
+		std.note("wrote %d rows of %d trajectories to %s", done.Rows, done.Trajectories, c.Out)
+	}
+	return nil
+}
+
+// tellLambda says which λ a batch without values got, and warns of one that lets credit
+// vanish.
+func (c *advantageCommand) tellLambda(std streams) {
+	const none = "no values given: 0 stands for each"
+	switch {
+	case c.LambdaAlpha > 0:
+		std.note("%s, and λ is as --lambda-alpha %v says", none, c.LambdaAlpha)
+		std.warn("--lambda-alpha %v without values: a token n tokens before the reward gets λ^n of it: leave the flag out for λ = 1", c.LambdaAlpha)
+	case c.Lambda == nil:
+		std.note("%s, and λ is %v, not %v: a token n tokens before the reward gets λ^n of it", none, lambdaWithoutValues, defaultLambda)
+	default:
+		std.note("%s, and λ is %v as --lambda says", none, *c.Lambda)
+		if *c.Lambda < 1 {
+			std.warn("--lambda %[1]v without values: a token n tokens before the reward gets %[1]v^n of it: leave the flag out for λ = 1", *c.Lambda)
+		}
+	}
+	if c.CriticLambda < 1 {
+		std.warn("--critic-lambda %[1]v without values: the return of a token n tokens before the reward is %[1]v^n of it: leave the flag out for λ = 1", c.CriticLambda)
+	}
 }
 
 // reportAdvantages tells what was left out and the first warnings.
-func reportAdvantages(w io.Writer, done *stream.Report) {
+func reportAdvantages(std streams, done *stream.Report) {
 	const most = 10
-	if done.NoValues {
-		fmt.Fprintln(w, "infinirl: no values given: 0 stands for each")
-	}
 	for k, warning := range done.Warnings {
 		if k == most {
-			fmt.Fprintf(w, "infinirl: and %d more warnings\n", len(done.Warnings)-most)
+			std.note("and %d more warnings", len(done.Warnings)-most)
 			break
 		}
-		fmt.Fprintf(w, "infinirl: warning: %s\n", warning)
+		std.warn("%s", warning)
 	}
 	if done.Left.Trajectories > 0 {
-		fmt.Fprintf(w, "infinirl: %s\n", &done.Left)
+		std.note("%s", &done.Left)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -16,8 +17,9 @@ type batchCommand struct {
 }
 
 type batchShowCommand struct {
-	In           string `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
-	Trajectories int    `default:"10" help:"Number of trajectories to describe."`
+	In           inputPath `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
+	Trajectories int       `default:"10" help:"Number of trajectories to describe."`
+	JSON         bool      `name:"json" help:"Print one JSON object instead of text."`
 }
 
 func (batchShowCommand) Help() string {
@@ -33,15 +35,24 @@ func (c *batchShowCommand) Run(ctx context.Context, std streams) error {
 	if c.Trajectories < 0 {
 		return badInput(fmt.Errorf("--trajectories: %d, want at least 0", c.Trajectories))
 	}
-	b, _, err := readBatch(ctx, c.In, std)
+	b, _, err := readBatch(ctx, string(c.In), std)
 	if err != nil {
 		return err
 	}
-	return b.WriteSummary(std.out, c.Trajectories)
+	summary, err := b.Summarize(c.Trajectories)
+	if err != nil {
+		return badContent(inputName(c.In), err)
+	}
+	if c.JSON {
+		e := json.NewEncoder(std.out)
+		e.SetEscapeHTML(false)
+		return e.Encode(summary)
+	}
+	return summary.WriteText(std.out)
 }
 
 type batchConvertCommand struct {
-	In     string     `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
+	In     inputPath  `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
 	Out    outputPath `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
 	Format string     `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
 }
@@ -58,7 +69,10 @@ func (c *batchConvertCommand) Run(ctx context.Context, std streams) error {
 	if err := checkOutput(string(c.Out)); err != nil {
 		return err
 	}
-	b, input, err := readBatch(ctx, c.In, std)
+	if err := checkFormat(c.Format, c.Out); err != nil {
+		return err
+	}
+	b, input, err := readBatch(ctx, string(c.In), std)
 	if err != nil {
 		return err
 	}
@@ -76,7 +90,7 @@ func (c *batchConvertCommand) Run(ctx context.Context, std streams) error {
 }
 
 type batchCheckCommand struct {
-	Files []string `arg:"" name:"file" help:"Batches to read: .jsonl or .safetensors; - is standard input, either form."`
+	Files []inputPath `arg:"" name:"file" help:"Batches to read: .jsonl or .safetensors; - is standard input, either form."`
 }
 
 func (batchCheckCommand) Help() string {
@@ -90,7 +104,8 @@ Example:
 }
 
 func (c *batchCheckCommand) Run(ctx context.Context, std streams) error {
-	for _, path := range c.Files {
+	for _, file := range c.Files {
+		path := string(file)
 		b, _, err := readBatch(ctx, path, std)
 		if err != nil {
 			return err

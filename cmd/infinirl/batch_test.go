@@ -170,7 +170,7 @@ infinirl: left out 4 rows of 3 trajectories (1 failed, 1 without a trainable tok
 		t.Errorf("all left out of a file: exit %d, stderr %q, output %q", code, stderr, stdout)
 	}
 	code, stdout, stderr = command(t, `{"trajectory_id":"t","inv_iter":0,"response_ids":[1,2],"loss_mask":[1,1],"score":1}`, "advantage", "--lambda", "1")
-	if want := `"advantages":[1,1],"returns":[1,1]`; code != 0 || !strings.Contains(stdout, want) || stderr != "infinirl: no values given: 0 stands for each\n" {
+	if want := `"advantages":[1,1],"returns":[1,1]`; code != 0 || !strings.Contains(stdout, want) || stderr != "infinirl: no values given: 0 stands for each, and λ is 1 as --lambda says\n" {
 		t.Errorf("no values: exit %d, stderr %q, output %q, want %s", code, stderr, stdout, want)
 	}
 }
@@ -210,6 +210,8 @@ func TestBatchBadInput(t *testing.T) {
 		"output a folder":   {line(""), []string{"-o", dir}, "is a directory"},
 		"output below file": {line(""), []string{"-o", "batch_test.go/x.jsonl"}, "x.jsonl: not a directory"},
 		"output unnamed":    {line(""), []string{"-o", ""}, "the name of the file is empty"},
+		"output unknown":    {line(""), []string{"-o", filepath.Join(dir, "x.txt")}, "x.txt: want a name that ends in .jsonl or .safetensors"},
+		"output disagrees":  {line(""), []string{"-o", filepath.Join(dir, "x.jsonl"), "--format", "packed"}, "its name says jsonl, --format says packed"},
 		"long field":        {line(`,"` + strings.Repeat("x", 1<<20) + `":1`), nil, `stdin:1: unknown field "` + strings.Repeat("x", 79) + "…"},
 		"long status":       {line(`,"status":"` + strings.Repeat("x", 1<<20) + `"`), nil, `stdin:1: status: status "` + strings.Repeat("x", 80) + `…": want`},
 		"columns as lines":  {"x" + columns, nil, "stdin:1: found"},
@@ -273,9 +275,12 @@ tokens        17: 2 prompt, 11 trainable (64.7%)
 columns       values, rewards, advantages, returns
 
 trajectory "t"  group "g"  finished
-  inv_iter 2  prompt 2  response +2 -1 +1  value 0.1 to 0.3  reward 0  advantage 0.172 to 0.2196  return 0.4783 to 0.5905
-  inv_iter 1  prompt 0  response -1 +2  value 0.4 to 0.5  reward 0  advantage 0.1466 to 0.1556  return 0.6561 to 0.729
-  inv_iter 0  prompt 0  response +3 -1  value 0.6 to 0.8  reward 0 to 1  advantage 0.1481 to 0.2  return 0.81 to 1
+  inv_iter 2  prompt 2  response +2 -1 +1  value 0.1 to 0.3  reward 0
+      advantage 0.172 to 0.2196  return 0.4783 to 0.5905
+  inv_iter 1  prompt 0  response -1 +2  value 0.4 to 0.5  reward 0
+      advantage 0.1466 to 0.1556  return 0.6561 to 0.729
+  inv_iter 0  prompt 0  response +3 -1  value 0.6 to 0.8  reward 0 to 1
+      advantage 0.1481 to 0.2  return 0.81 to 1
 
 and 1 more trajectories
 `
@@ -298,6 +303,81 @@ func TestBatchExamples(t *testing.T) {
 				t.Errorf("%s: exit %d, %s", step, code, stderr)
 			}
 			data = stdout
+		}
+	}
+}
+
+// TestLambdaWithoutValues: where 0 stands for each value, λ below 1 would leave nothing
+// of the reward to an early token, so it is 1 unless somebody says otherwise.
+func TestLambdaWithoutValues(t *testing.T) {
+	t.Parallel()
+	const none = "infinirl: no values given: 0 stands for each, and λ is "
+	with := `{"trajectory_id":"t","inv_iter":0,"response_ids":[1,2,3],"loss_mask":[1,1,1],"score":1,"values":[0,0,0]}`
+	without := strings.Replace(with, `,"values":[0,0,0]`, "", 1)
+	unsorted := strings.Replace(without, `"inv_iter":0`, `"inv_iter":1`, 1) + "\n" + strings.Replace(without, `"t"`, `"u"`, 1) + "\n" + without
+	for _, c := range []struct {
+		name, input, flags string
+		want               string // in the output
+		told               []string
+	}{
+		{"values", with, "", `"advantages":[0.9025,0.95,1],"returns":[1,1,1]`, nil},
+		{"no values", without, "", `"advantages":[1,1,1],"returns":[1,1,1]`, []string{none + "1, not 0.95: a token n tokens before the reward gets λ^n of it"}},
+		{"whole batch at once", unsorted, "", `"advantages":[1,1,1],"returns":[1,1,1]`, []string{none + "1, not 0.95: "}},
+		{"turn-gae", without, "--estimator turn-gae", `"advantages":[1,1,1]`, []string{none + "1, not 0.95: "}},
+		{"no values needed", without, "--estimator reinforce++ --gamma 0.5", "", nil},
+		{"λ 1", without, "--lambda 1", `"advantages":[1,1,1]`, []string{none + "1 as --lambda says"}},
+		{"λ 0.5", without, "--lambda 0.5", `"advantages":[0.25,0.5,1],"returns":[1,1,1]`, []string{none + "0.5 as --lambda says", "infinirl: warning: --lambda 0.5 without values: a token n tokens before the reward gets 0.5^n of it: leave the flag out for λ = 1"}},
+		{"critic's λ", without, "--critic-lambda 0.5", `"advantages":[1,1,1],"returns":[0.25,0.5,1]`, []string{none + "1, not 0.95: ", "infinirl: warning: --critic-lambda 0.5 without values: the return "}},
+		{"α", without, "--lambda-alpha 0.5", `"advantages":[0.11111111,0.33333334,1]`, []string{none + "as --lambda-alpha 0.5 says", "infinirl: warning: --lambda-alpha 0.5 without values: "}},
+		{"all with values", with, "--lambda 0.5 --critic-lambda 0.5", `"advantages":[0.25,0.5,1],"returns":[0.25,0.5,1]`, nil},
+	} {
+		code, out, stderr := command(t, c.input+"\n", append([]string{"advantage"}, strings.Fields(c.flags)...)...)
+		lines := strings.SplitAfter(stderr, "\n")
+		if code != 0 || !strings.Contains(out, c.want) || len(lines)-1 != len(c.told) {
+			t.Errorf("%s: exit %d, output %s, want %s; standard error %q, want %d lines", c.name, code, out, c.want, stderr, len(c.told))
+			continue
+		}
+		for k, want := range c.told {
+			if !strings.HasPrefix(lines[k], want) {
+				t.Errorf("%s: %q, want %q", c.name, lines[k], want)
+			}
+		}
+	}
+}
+
+func TestBatchShowJSON(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := command(t, golden+`{"trajectory_id":"u<","inv_iter":0,"response_ids":[5],"loss_mask":[1],"values":[NaN],"rewards":[1],"status":"truncated","success":false,"score":-0.5}`, "batch", "show", "--json")
+	want := `{"rows":4,"shortest_row_tokens":1,"median_row_tokens":4,"longest_row_tokens":6,"trajectories":2,"groups":2,"most_segments":3,"status":{"finished":1,"truncated":1},"tokens":14,"prompt_tokens":2,"trainable_tokens":9,"columns":["values","rewards"],"described":[` +
+		`{"trajectory_id":"t","group_id":"g","status":"finished","segments":[{"inv_iter":2,"prompt_tokens":2,"response_runs":[2,-1,1],"columns":[{"column":"value","min":0.1,"max":0.3},{"column":"reward","min":0,"max":0}]},` +
+		`{"inv_iter":1,"prompt_tokens":0,"response_runs":[-1,2],"columns":[{"column":"value","min":0.4,"max":0.5},{"column":"reward","min":0,"max":0}]},` +
+		`{"inv_iter":0,"prompt_tokens":0,"response_runs":[3,-1],"columns":[{"column":"value","min":0.6,"max":0.8},{"column":"reward","min":0,"max":1}]}]},` +
+		`{"trajectory_id":"u<","status":"truncated","score":-0.5,"success":false,"segments":[{"inv_iter":0,"prompt_tokens":0,"response_runs":[1],"columns":[{"column":"value","min":"NaN","max":"NaN"},{"column":"reward","min":1,"max":1}]}]}]}` + "\n"
+	if code != 0 || out != want || stderr != "" {
+		t.Errorf("exit %d, %s, output\n%s\nwant\n%s", code, stderr, out, want)
+	}
+	if code, out, _ := command(t, golden, "batch", "show", "--json", "--trajectories", "0"); code != 0 || !strings.HasSuffix(out, `"described":[]}`+"\n") {
+		t.Errorf("no trajectories: exit %d, %s", code, out)
+	}
+}
+
+// TestBatchShowFits: no line is longer than 80 columns, whatever the columns of the batch.
+func TestBatchShowFits(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	for k := range 3 {
+		mask := strings.TrimSuffix(strings.Repeat("1,0,0,1,1,", 30), ",")
+		zeros := strings.TrimSuffix(strings.Repeat("-0.123456,1234567.5,-0.25,1e-7,3,", 30), ",")
+		fmt.Fprintf(&rows, `{"trajectory_id":"trajectory-%d","group_id":"group","inv_iter":0,"response_ids":[%s],"loss_mask":[%s],"values":[%[4]s],"rewards":[%[4]s],"rollout_log_probs":[%[4]s],"advantages":[%[4]s],"returns":[%[4]s],"status":%[5]q,"success":true,"error":%[6]q}`+"\n",
+			k, mask, mask, zeros, []string{"finished", "truncated", "context_overflow"}[k], strings.Repeat("x", 200))
+	}
+	code, out, stderr := command(t, rows.String(), "batch", "show")
+	if code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	for line := range strings.Lines(out) {
+		if n := len([]rune(line)) - 1; n > 80 && !strings.Contains(line, "error") { // an excerpt of it stands alone
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }

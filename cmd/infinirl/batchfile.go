@@ -57,6 +57,33 @@ func outputFormat(flag, path string, input stream.Format) (stream.Format, error)
 	return format, badInput(err)
 }
 
+// checkFormat refuses a file whose name says another form than the one it would be
+// written in, or none.
+func checkFormat(flag string, path outputPath) error {
+	if path == "-" {
+		return nil
+	}
+	if info, err := os.Stat(string(path)); err == nil && !info.Mode().IsRegular() && flag != "auto" {
+		return nil // a pipe or a device, whose name says nothing
+	}
+	named, err := stream.FormatOf(string(path))
+	if err != nil {
+		return badInput(fmt.Errorf("-o %w", err))
+	}
+	if (flag == string(stream.JSONLines)) != (named == stream.JSONLines) && flag != "auto" {
+		return badInput(fmt.Errorf("-o %s: its name says %s, --format says %s: want one of them", path, named, flag))
+	}
+	return nil
+}
+
+// inputName is what errors call an input.
+func inputName(path inputPath) string {
+	if path == "-" {
+		return "stdin"
+	}
+	return string(path)
+}
+
 // contentIsInput marks a fault of a file's content as the user's to mend.
 func contentIsInput(err error) error {
 	if bad := (*stream.ContentError)(nil); errors.As(err, &bad) {

@@ -5,20 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/terminal"
 	"github.com/infinirl/infinirl/train"
 )
 
 type evalCommand struct {
 	settings
-	Model       string   `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" type:"path" xor:"model"`
-	Dir         string   `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" type:"path" xor:"model"`
-	Tasks       *int     `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
-	Temperature *float64 `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
-	JSON        bool     `help:"Print the result as JSON." name:"json"`
+	Model       absolutePath `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" xor:"model"`
+	Dir         absolutePath `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" xor:"model"`
+	Tasks       *int         `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
+	Temperature *float64     `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
+	JSON        bool         `help:"Print the result as one JSON object instead of a table." name:"json"`
 }
 
 func (evalCommand) Help() string {
@@ -62,24 +62,28 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 	if c.JSON {
 		return json.NewEncoder(std.out).Encode(e)
 	}
-	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "environment\ttasks\ttemperature\tsuccess\tsegments\ttokens\n%s\t%d\t%g\t%.3f\t%.2f\t%.0f\n",
-		cfg.Env, e.Tasks, e.Temperature, e.Success, e.SegmentsPerTrajectory, e.TokensPerTrajectory)
-	return table.Flush()
+	table := terminal.Table{Header: []string{"environment", "tasks", "failed", "temperature", "success", "segments", "tokens"},
+		Styles: map[int]terminal.Style{4: terminal.Green}}
+	if e.Failed > 0 {
+		table.Styles[2] = terminal.Red
+	}
+	table.Add(cfg.Env, fmt.Sprint(e.Tasks), fmt.Sprint(e.Failed), fmt.Sprintf("%g", e.Temperature), fmt.Sprintf("%.3f", e.Success),
+		fmt.Sprintf("%.2f", e.SegmentsPerTrajectory), fmt.Sprintf("%.0f", e.TokensPerTrajectory))
+	return table.Write(std.out)
 }
 
 // config returns what is evaluated: the environment's base model, a checkpoint, or
 // the newest one of a run under its own configuration.
 func (c *evalCommand) config() (cfg config.Config, err error) {
 	if c.Dir != "" {
-		if cfg, err = config.ReadRun(c.Dir); err != nil {
+		if cfg, err = config.ReadRun(string(c.Dir)); err != nil {
 			return cfg, err
 		}
-		if cfg.Base, err = assembly.LatestActor(c.Dir); err != nil {
+		if cfg.Base, err = assembly.LatestActor(string(c.Dir)); err != nil {
 			return cfg, err
 		}
 		for _, assignment := range c.Set {
-			if err := cfg.Set(assignment); err != nil {
+			if err := override(&cfg, assignment); err != nil {
 				return cfg, err
 			}
 		}
@@ -90,10 +94,10 @@ func (c *evalCommand) config() (cfg config.Config, err error) {
 		return cfg, err
 	}
 	if c.Model != "" {
-		cfg.Base = c.Model
+		cfg.Base = string(c.Model)
 	}
 	if c.Tasks != nil {
 		cfg.Eval.Tasks = *c.Tasks
 	}
-	return cfg, cfg.Validate()
+	return cfg, config.Explain(cfg.Validate())
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/infinirl/infinirl/terminal"
 )
 
 // commands is the whole command line; each command lives in a file of its name.
@@ -28,6 +30,8 @@ type commands struct {
 	Batch     batchCommand     `cmd:"" help:"Look at, convert and check batches."`
 	Condense  condenseCommand  `cmd:"" help:"Cut recorded runs into segments that fit a context window."`
 	Replay    replayCommand    `cmd:"" help:"Derive prompts again from log and record, and compare."`
+
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete commands, flags and their values."`
 }
 
 // inputError marks bad usage and bad input: exit status 2 instead of 1.
@@ -50,11 +54,34 @@ type streams struct {
 	err io.Writer
 }
 
+// tell writes a message to standard error, after the name of the program.
+func (s streams) tell(style terminal.Style, message string) {
+	// A line end that came with a name of the input must not begin a message of its own.
+	message = strings.ReplaceAll(message, "\n", "\n  ")
+	terminal.Print(s.err, terminal.Line{{Text: "infinirl: ", Style: style}, {Text: message}})
+}
+
+// warn writes what the user should know and may not expect.
+func (s streams) warn(format string, args ...any) {
+	s.tell(terminal.Yellow, fmt.Sprintf("warning: "+format, args...))
+}
+
+// note writes what was done.
+func (s streams) note(format string, args ...any) {
+	s.tell(terminal.Plain, fmt.Sprintf(format, args...))
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	std := streams{os.Stdin, terminal.Open(os.Stdout), terminal.Open(os.Stderr)}
+	code := run(ctx, os.Args[1:], std)
 	stop()
+	for _, w := range []io.Writer{std.out, std.err} {
+		if screen, ok := w.(*terminal.Screen); ok {
+			screen.Flush()
+		}
+	}
 	os.Exit(code)
 }
 
@@ -76,6 +103,10 @@ func run(ctx context.Context, args []string, std streams) int {
 	if err != nil {
 		panic(err) // the command structs above are wrong
 	}
+	placeholders(parser.Model.Node)
+	if len(args) > 0 && args[0] == completeWord {
+		return printCandidates(std.out, parser.Model, args[1:])
+	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
@@ -88,30 +119,20 @@ func run(ctx context.Context, args []string, std streams) int {
 	case err == nil:
 		err = command.Run()
 	default:
-		err = badInput(fmt.Errorf("%w (see %s --help)", err, commandName(err)))
+		err = usageError(err)
 	}
 	if err == nil {
 		return 0
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(std.err, "infinirl: interrupted")
+		std.tell(terminal.Yellow, "interrupted")
 		return 1
 	}
-	fmt.Fprintf(std.err, "infinirl: %s\n", shortened(err.Error()))
+	std.tell(terminal.Red, shortened(err.Error()))
 	if bad := (inputError{}); errors.As(err, &bad) {
 		return 2
 	}
 	return 1
-}
-
-// commandName is the command that could not be parsed, as it is called.
-func commandName(err error) string {
-	if parse := (*kong.ParseError)(nil); errors.As(err, &parse) && parse.Context != nil {
-		if node := parse.Context.Selected(); node != nil {
-			return node.FullPath()
-		}
-	}
-	return "infinirl"
 }
 
 // shortened cuts the middle out of a message that quotes more input than anybody reads.

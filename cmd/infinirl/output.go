@@ -11,18 +11,6 @@ import (
 	"github.com/infinirl/infinirl/atomicfile"
 )
 
-// outputPath names a file to write; - is standard output.
-type outputPath string
-
-// UnmarshalText refuses the empty name, which a script passes by mistake.
-func (p *outputPath) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		return errors.New("the name of the file is empty")
-	}
-	*p = outputPath(text)
-	return nil
-}
-
 // checkOutput tells, before any work is done, that nothing could be written to path.
 // That is bad input where the path is wrong, not where the disk is full.
 func checkOutput(path string) error {

@@ -13,7 +13,7 @@ import (
 
 type pretrainCommand struct {
 	settings
-	Output string `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:"" type:"path"`
+	Output absolutePath `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:""`
 }
 
 func (pretrainCommand) Help() string {
@@ -33,7 +33,7 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err := assembly.CheckPretrain(cfg); err != nil {
 		return badInput(err)
 	}
-	if err := checkOutput(c.Output); err != nil { // now, not after minutes
+	if err := checkOutput(string(c.Output)); err != nil { // now, not after minutes
 		return err
 	}
 	progress := std.progress()
@@ -63,7 +63,7 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := writeOutput(c.Output, std, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+	if err := writeOutput(string(c.Output), std, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "%s: %d parameters, %d bytes\n", c.Output, model.NumParameters(), len(data))

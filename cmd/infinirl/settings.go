@@ -1,22 +1,25 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/terminal"
 	"github.com/infinirl/infinirl/train"
 )
 
 // settings are the flags of every command that takes a configuration.
 type settings struct {
-	Config string   `help:"Configuration file: keys that differ from the defaults (see infinirl config)." placeholder:"FILE" type:"path"`
-	Env    string   `help:"Environment: search or keytodoor. Its shipped configuration gives the defaults." placeholder:"NAME"`
-	Set    []string `help:"Override one key, e.g. train.steps=10. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
-	Seed   *uint64  `help:"Seed of everything random." placeholder:"N"`
+	Config absolutePath    `help:"Configuration file: keys that differ from the defaults (see infinirl config)." placeholder:"FILE"`
+	Env    environmentName `help:"Environment: search or keytodoor. Its shipped configuration gives the defaults." placeholder:"NAME"`
+	Set    []string        `help:"Override one key, e.g. train.steps=10. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
+	Seed   *uint64         `help:"Seed of everything random." placeholder:"N"`
 }
 
 // load returns the configuration: the environment's shipped one, then the file,
@@ -24,7 +27,7 @@ type settings struct {
 func (s settings) load(overrides ...string) (config.Config, error) {
 	cfg, err := s.merge(append(slices.Clone(s.Set), overrides...))
 	if err == nil {
-		if err = cfg.Validate(); err != nil && s.Config != "" {
+		if err = config.Explain(cfg.Validate()); err != nil && s.Config != "" {
 			err = fmt.Errorf("%s: %w", s.Config, err)
 		}
 	}
@@ -32,16 +35,16 @@ func (s settings) load(overrides ...string) (config.Config, error) {
 }
 
 func (s settings) merge(overrides []string) (config.Config, error) {
-	name := s.Env
+	name := string(s.Env)
 	var file []byte
 	if s.Config != "" {
 		var err error
-		if file, err = os.ReadFile(s.Config); err != nil {
+		if file, err = os.ReadFile(string(s.Config)); err != nil {
 			return config.Config{}, err
 		}
 		// The file may name the environment whose defaults it builds on.
 		var probe config.Config
-		if err := probe.MergeBytes(file, s.Config); err != nil {
+		if err := probe.MergeBytes(file, string(s.Config)); err != nil {
 			return probe, err
 		}
 		if name == "" {
@@ -55,11 +58,11 @@ func (s settings) merge(overrides []string) (config.Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("env: %w", err)
 	}
-	if err := cfg.MergeBytes(file, s.Config); err != nil {
+	if err := cfg.MergeBytes(file, string(s.Config)); err != nil {
 		return cfg, err
 	}
 	if s.Env != "" {
-		cfg.Env = s.Env
+		cfg.Env = string(s.Env)
 	}
 	if s.Seed != nil {
 		cfg.Seed = *s.Seed
@@ -68,21 +71,29 @@ func (s settings) merge(overrides []string) (config.Config, error) {
 		if strings.HasPrefix(assignment, "env=") {
 			return cfg, fmt.Errorf("--set %s: want --env, which also chooses the defaults", assignment)
 		}
-		if err := cfg.Set(assignment); err != nil {
+		if err := override(&cfg, assignment); err != nil {
 			return cfg, err
 		}
 	}
 	return cfg, nil
 }
 
+// override is cfg.Set, whose errors say in which line of the one-line file that an
+// assignment makes the fault is: that is of no use to whoever gave the flag.
+func override(cfg *config.Config, assignment string) error {
+	err := cfg.Set(assignment)
+	if err == nil {
+		return nil
+	}
+	return errors.New(lineOfAssignment.ReplaceAllString(err.Error(), "$1"))
+}
+
+var lineOfAssignment = regexp.MustCompile(`^(--set (?s:.*?): )line \d+: `)
+
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, ok := w.(*terminal.Screen)
+	return ok
 }
 
 // progress shows a long command's progress on standard error.

@@ -2,22 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/infinirl/infinirl/assembly"
+	"github.com/infinirl/infinirl/terminal"
 	"github.com/infinirl/infinirl/train"
 )
 
 type trainCommand struct {
 	settings
-	Base   string `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE" type:"path"`
-	Dir    string `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run" type:"path"`
-	Resume bool   `help:"Go on with the run in --run, with its own configuration."`
+	Base   absolutePath `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE"`
+	Dir    absolutePath `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run"`
+	Resume bool         `help:"Go on with the run in --run, with its own configuration."`
+	JSON   bool         `help:"Print summary.json on one line instead of a table." name:"json"`
 }
 
 func (trainCommand) Help() string {
@@ -45,9 +47,9 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if c.Base != "" {
-		cfg.Base = c.Base
+		cfg.Base = string(c.Base)
 	}
-	dir := c.Dir
+	dir := string(c.Dir)
 	if dir == "" {
 		dir = filepath.Join("runs", cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
@@ -67,16 +69,23 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 	case err != nil:
 		return err
 	}
+	if c.JSON {
+		return json.NewEncoder(std.out).Encode(summary)
+	}
 	return printSummary(std.out, summary, dir)
 }
 
 func printSummary(w io.Writer, s *train.Summary, dir string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "\n%s, %d unseen tasks\tsuccess\n", s.Env, s.EvalTasks)
-	fmt.Fprintf(table, "base model, sampled\t%.3f\n", s.WarmStartSuccess)
-	fmt.Fprintf(table, "trained, sampled\t%.3f\n", s.EvalSuccess)
-	fmt.Fprintf(table, "trained, greedy\t%.3f\n", s.GreedySuccess)
-	table.Flush()
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	table := terminal.Table{Header: []string{fmt.Sprintf("%s, %d unseen tasks", s.Env, s.EvalTasks), "success"}, Styles: map[int]terminal.Style{1: terminal.Green}}
+	table.Add("base model, sampled", fmt.Sprintf("%.3f", s.WarmStartSuccess))
+	table.Add("trained, sampled", fmt.Sprintf("%.3f", s.EvalSuccess))
+	table.Add("trained, greedy", fmt.Sprintf("%.3f", s.GreedySuccess))
+	if err := table.Write(w); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(w, "\n%.0f tokens a trajectory in %.1f segments of at most %d; %d steps in %.0f s, %d MiB\n%s\n",
 		s.TokensPerTrajectory, s.SegmentsPerTrajectory, s.ContextWindow, s.Steps, s.WallSeconds, s.PeakRSSBytes>>20,
 		filepath.Join(dir, "summary.json"))

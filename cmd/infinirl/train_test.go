@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -311,8 +313,43 @@ func TestAblate(t *testing.T) {
 			t.Errorf("%s: success %v, table\n%s", method, result.Success[method], out)
 		}
 	}
+	for line := range strings.Lines(out) {
+		if n := len([]rune(line)) - 1; n > 80 && !strings.Contains(line, dir) {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	if svg, err := os.ReadFile(filepath.Join(dir, "curves.svg")); err != nil || !strings.HasPrefix(string(svg), "<svg") {
 		t.Errorf("curves.svg: %v, %.40q", err, svg)
+	}
+}
+
+// With --json what comes out is the file that the directory has, on one line, and nothing
+// else; progress is on standard error.
+func TestJSONOfTrainAndAblate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small := []string{"--env", "keytodoor", "--json", "--set", "rollout.groups=8", "--set", "train.steps=1", "--set", "train.minibatches=1", "--set", "eval.tasks=4"}
+	for _, test := range []struct{ command, file string }{{"train", "summary.json"}, {"ablate --seeds 1", "ablation.json"}} {
+		name := strings.Fields(test.command)
+		run := filepath.Join(dir, name[0])
+		code, out, stderr := command(t, "", slices.Concat(name, []string{"--run", run}, small)...)
+		if code != 0 {
+			t.Fatalf("%s: exit %d, %s", test.command, code, stderr)
+		}
+		file, err := os.ReadFile(filepath.Join(run, test.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		if err := errors.Join(json.Unmarshal([]byte(out), &got), json.Unmarshal(file, &want)); err != nil {
+			t.Fatalf("%s: %v: %q", test.command, err, out)
+		}
+		if !reflect.DeepEqual(got, want) || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: %s, want one line as %s", test.command, out, file)
+		}
+		if !strings.Contains(stderr, "base model: success") {
+			t.Errorf("%s: no progress on standard error: %q", test.command, stderr)
+		}
 	}
 }
 

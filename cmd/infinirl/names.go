@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/alecthomas/kong"
+)
+
+// The names that flags and arguments take. None of them may be empty, which a script
+// passes by mistake where a variable is not set.
+type (
+	environmentName string
+	inputPath       string // of a file to read; - is standard input
+	outputPath      string // of a file to write; - is standard output
+	absolutePath    string // of a file or folder, absolute
+)
+
+var (
+	errEmptyName = errors.New("the name is empty")
+	errEmptyFile = errors.New("the name of the file is empty")
+)
+
+// fillName fills in a name that is not empty.
+func fillName[T ~string](to *T, text []byte, empty error) error {
+	if len(text) == 0 {
+		return empty
+	}
+	*to = T(text)
+	return nil
+}
+
+func (n *environmentName) UnmarshalText(text []byte) error { return fillName(n, text, errEmptyName) }
+
+func (p *inputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
+
+func (p *outputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
+
+func (p *absolutePath) UnmarshalText(text []byte) error {
+	if len(text) > 0 {
+		text = []byte(kong.ExpandPath(string(text)))
+	}
+	return fillName(p, text, errEmptyName)
+}
