@@ -121,7 +121,7 @@ func (t *Trainer) sameBoundaries(ctx context.Context, jobs []rollout.Job, played
 	same, all := 0, 0
 	sampler := policy.Retry(t.Sampler, policy.DefaultBackoff)
 	for i, p := range played {
-		recording := trajectory.Recording{ID: p.ID, Group: p.GroupID, Reply: t.cfg.Rollout.MaxReply}
+		recording := trajectory.Recording{ID: p.ID, Group: p.GroupID, Tools: p.Tools, Reply: t.cfg.Rollout.MaxReply}
 		for _, e := range p.Entries {
 			if !e.Summary {
 				recording.Messages = append(recording.Messages, trajectory.RecordedMessage{Message: e.Message})
