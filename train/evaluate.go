@@ -90,10 +90,10 @@ func (t *Trainer) evaluate(ctx context.Context, what string, temperature float64
 	if err != nil {
 		return Evaluation{}, err
 	}
-	m := summarise(played)
-	if 2*m.Failed > len(played) {
-		return Evaluation{}, fmt.Errorf("%s: %w", what, mostFailed(played))
+	if err := mostFailed(played); err != nil {
+		return Evaluation{}, fmt.Errorf("%s: %w", what, err)
 	}
+	m := summarise(played)
 	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
 		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}
 	for _, p := range played {
