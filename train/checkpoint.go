@@ -37,7 +37,7 @@ const (
 
 // checkpoint writes checkpoints/step-NNNNNN and removes the oldest ones.
 func (r *run) checkpoint(ctx context.Context) error {
-	s := r.earlier
+	s := r.state
 	s.WallSeconds += r.wall()
 	s.PeakRSSBytes = max(s.PeakRSSBytes, peakRSS())
 	path := filepath.Join(r.dir, checkpointsName, checkpointName(s.Step))
