@@ -24,7 +24,7 @@ func assistant(text string) RecordedMessage {
 // a demonstration stays in every window.
 func TestDemonstrationsAreShownAndNotTrained(t *testing.T) {
 	t.Parallel()
-	w := codec(t)
+	w := renderer(t)
 	shown := assistant("a1")
 	shown.NotSampled = true
 	task := user("user_q")
@@ -87,7 +87,7 @@ func TestRecordedRangesAreKept(t *testing.T) {
 	first.IDs = []int32{1, 2, 3}
 	reply := assistant("a1")
 	reply.IDs, reply.Start, reply.End, reply.LogProbs = []int32{7, 8, 9, 10}, 1, 3, []float32{-1, -2}
-	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{first, reply}}, codec(t), condenser)
+	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{first, reply}}, renderer(t), condenser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRecordedRepliesAmongRenderedMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := codec(t)
+	w := renderer(t)
 	sampled, err := chat.Reply(w, chat.Message{Role: chat.Assistant, Content: "a1"})
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func TestTaskAndCorridorTellNothingOfTheSign(t *testing.T) {
 	}
 }
 
-func TestEpisodeReads(t *testing.T) {
+func TestTrajectoryReads(t *testing.T) {
 	t.Parallel()
 	world := World()
 	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 0), world.Expert(), curriculumtest.LastRound)

@@ -157,7 +157,7 @@ func TestLabelsAndKeysAreUnambiguous(t *testing.T) {
 	}
 }
 
-func TestEpisodeReads(t *testing.T) {
+func TestTrajectoryReads(t *testing.T) {
 	t.Parallel()
 	world := World()
 	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 4), world.Expert(), curriculumtest.LastRound)
@@ -192,7 +192,7 @@ func golden(t *testing.T, path, text string) {
 	}
 }
 
-func TestErrorsAreAnsweredAndEndTheEpisode(t *testing.T) {
+func TestErrorsAreAnsweredAndEndTheTrajectory(t *testing.T) {
 	t.Parallel()
 	step := func(verb, arguments string) chat.Message {
 		return chat.Message{Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: verb, Arguments: arguments}}}
