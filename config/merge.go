@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/configs"
 	"github.com/infinirl/infinirl/train"
 )
@@ -41,22 +41,16 @@ func Shipped(name string) (Config, error) {
 // configuration is complete.
 const DefaultEnv = "search"
 
-// MergeBytes is Merge over a text in memory.
-func (c *Config) MergeBytes(text []byte, where string) error {
-	return c.Merge(bytes.NewReader(text), where)
-}
+// maxConfig bounds a configuration, which has a few kilobytes.
+const maxConfig = 1 << 20
 
-// Merge reads YAML over the configuration: keys that the text names replace
+// MergeBytes reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
-func (c *Config) Merge(text io.Reader, where string) error {
-	data, err := io.ReadAll(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
+func (c *Config) MergeBytes(data []byte, where string) error {
 	c.Condense.own()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
-	err = decoder.Decode(c)
+	err := decoder.Decode(c)
 	if errors.Is(err, io.EOF) { // an empty file changes nothing
 		return nil
 	}
@@ -133,10 +127,10 @@ func (c *Config) Set(assignment string) error {
 		value = `""`
 	}
 	fmt.Fprintf(&text, " %s\n", value)
-	return c.Merge(strings.NewReader(text.String()), "--set "+assignment)
+	return c.MergeBytes([]byte(text.String()), "--set "+assignment)
 }
 
-// YAML returns the configuration as a file that Merge reads back.
+// YAML returns the configuration as a file that MergeBytes reads back.
 func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 
 // oneLine shortens a YAML error to its first finding: "line N: what".
@@ -153,7 +147,7 @@ var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 func ReadRun(dir string) (Config, error) {
 	var cfg Config
 	path := filepath.Join(dir, train.ConfigName)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxConfig)
 	if err != nil {
 		return cfg, fmt.Errorf("%s is not a run directory: %w", dir, err)
 	}
