@@ -33,8 +33,7 @@ func Shipped(name string) (Config, error) {
 		return cfg, err
 	}
 	err = cfg.MergeBytes(text, name+".yaml")
-	cfg.chosen = nil
-	return cfg, err
+	return cfg.MayIdle(), err // the defaults of every method
 }
 
 // DefaultEnv is the environment of a run that names none. Its shipped
@@ -163,7 +162,7 @@ func ReadRun(dir string) (Config, error) {
 	if err := cfg.MergeBytes(text, path); err != nil {
 		return cfg, err
 	}
-	cfg.chosen = nil // the file holds all keys, whoever chose them
+	cfg = cfg.MayIdle() // the file holds all keys, whoever chose them
 	if err := cfg.Validate(); err != nil {
 		return cfg, fmt.Errorf("%s: %w", path, err)
 	}
