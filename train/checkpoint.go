@@ -44,7 +44,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil // written by the run that is resumed
 	}
-	err := createDirectory(path, func(temporary string) error {
+	err := CreateDirectory(path, func(temporary string) error {
 		if err := r.Learner.Save(ctx, temporary); err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func (r *run) close() error {
 
 // createDirectory creates the run directory with its configuration.
 func (r *run) createDirectory() error {
-	err := createDirectory(r.dir, func(temporary string) error {
+	err := CreateDirectory(r.dir, func(temporary string) error {
 		return atomicfile.WriteBytes(filepath.Join(temporary, ConfigName), r.description)
 	})
 	if errors.Is(err, os.ErrExist) {
