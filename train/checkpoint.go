@@ -48,7 +48,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 		if err := r.Learner.Save(ctx, temporary); err != nil {
 			return err
 		}
-		if r.Critic != nil {
+		if r.readsValues() {
 			if err := r.Critic.Save(ctx, temporary); err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (r *run) readCheckpoint(ctx context.Context, path string) (state, error) {
 	if err := r.Learner.Load(ctx, path); err != nil {
 		return state{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.Critic != nil {
+	if r.readsValues() {
 		if err := r.Critic.Load(ctx, path); err != nil {
 			return state{}, fmt.Errorf("%s: %w", path, err)
 		}
