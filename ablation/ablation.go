@@ -1,5 +1,5 @@
-// Package ablation trains from one base model under several ways to assign
-// credit, and compares what comes out.
+// Package ablation trains from one base model under several ways to assign credit, or to
+// cut the window, and compares what comes out.
 package ablation
 
 import (
@@ -180,24 +180,20 @@ func Run(ctx context.Context, runner Runner, plan Plan, opts Options) (*Result, 
 
 // begin makes the directory of a comparison, with its plan. An empty one will do.
 func begin(plan Plan, opts Options) error {
-	dir := opts.Dir
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		entries, unread := os.ReadDir(dir)
-		if unread != nil || len(entries) > 0 {
-			return fmt.Errorf("%w: choose another --run, or add --resume to go on with it", err)
-		}
-	}
 	text, err := json.MarshalIndent(plan, "", "  ")
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		atomicfile.WriteBytes(filepath.Join(dir, train.ConfigName), opts.Description),
-		atomicfile.WriteBytes(filepath.Join(dir, planName), append(text, '\n')),
-	)
+	err = train.CreateDirectory(opts.Dir, func(temporary string) error {
+		return errors.Join(
+			atomicfile.WriteBytes(filepath.Join(temporary, train.ConfigName), opts.Description),
+			atomicfile.WriteBytes(filepath.Join(temporary, planName), append(text, '\n')),
+		)
+	})
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w: choose another --run, or add --resume to go on with it", err)
+	}
+	return err
 }
 
 // outcome trains one method on one seed, goes on with a run that was interrupted, or reads

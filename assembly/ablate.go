@@ -15,7 +15,7 @@ func Ablate(ctx context.Context, cfg config.Config, plan ablation.Plan, dir stri
 	if err != nil {
 		return nil, err
 	}
-	return ablation.Run(ctx, overriding{cfg}, plan, ablation.Options{Dir: dir, Description: text, Progress: progress})
+	return ablation.Run(ctx, overriding{cfg.MayIdle()}, plan, ablation.Options{Dir: dir, Description: text, Progress: progress})
 }
 
 // ResumeAblation goes on with a comparison that was interrupted.

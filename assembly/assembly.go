@@ -77,17 +77,16 @@ func Open(cfg config.Config) (*Run, error) {
 // checkpoint.
 func reopen(cfg config.Config, dir string) (*Run, error) {
 	base, err := findBase(&cfg)
+	original := err == nil
 	if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 {
-		actor, missing := LatestActor(dir)
-		if missing == nil {
+		if actor, missing := LatestActor(dir); missing == nil {
 			base, err = lm.Load(actor)
 		}
-		return build(cfg, base, false)
 	}
 	if err != nil {
 		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
 	}
-	return build(cfg, base, true)
+	return build(cfg, base, original)
 }
 
 // build puts the parts together. original tells that base is the run's own base model.

@@ -124,6 +124,28 @@ func TestResumeWithoutTheBaseFile(t *testing.T) {
 	}
 }
 
+// A run that was killed before its first checkpoint, and whose base model has gone, says
+// what is missing.
+func TestResumeWithNeitherBaseNorCheckpoint(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Shipped("keytodoor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cfg.Base = filepath.Join(dir, "gone.safetensors")
+	text, err := cfg.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, train.ConfigName), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(context.Background(), dir, nil); !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), cfg.Base) {
+		t.Errorf("error %v, want one that names %s", err, cfg.Base)
+	}
+}
+
 // A checkpoint of a run is a base model, and its folder of the actor, and one file of
 // weights is.
 func TestBasesAreFound(t *testing.T) {
@@ -143,8 +165,7 @@ func TestBasesAreFound(t *testing.T) {
 	}
 	for _, base := range []string{"checkpoints/step-000000", "checkpoints/step-000000/actor", "checkpoints/step-000000/actor/model.safetensors"} {
 		cfg.Base = filepath.Join(run, base)
-		_, err := Evaluate(context.Background(), cfg, 1, nil)
-		if file := strings.HasSuffix(base, "model.safetensors"); err != nil && !file {
+		if _, err := Evaluate(context.Background(), cfg, 1, nil); err != nil {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

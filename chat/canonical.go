@@ -10,12 +10,39 @@ import (
 // ensure_ascii=False) writes it: ", " and ": " between items, no other white space,
 // no escape but those that JSON demands. The order of keys and the spelling of
 // numbers stay. It gives equal text for values that differ in layout alone.
-func CanonicalJSON(data []byte) []byte {
+func CanonicalJSON(data []byte) []byte { return layOut(data, "") }
+
+// layOut is CanonicalJSON, in lines if indent is not empty: items and closing brackets
+// then begin one.
+func layOut(data []byte, indent string) []byte {
 	out := make([]byte, 0, len(data)+len(data)/8)
+	depth, opened := 0, false // opened: a bracket was opened, and nothing stands in it yet
 	for i := 0; i < len(data); i++ {
-		switch c := data[i]; c {
-		case ' ', '\n', '\t', '\r':
-		case ',', ':':
+		c := data[i]
+		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+			continue
+		}
+		closing := c == '}' || c == ']'
+		if closing {
+			depth--
+		}
+		if indent != "" && opened != closing {
+			out = appendLine(out, indent, depth)
+		}
+		opened = false
+		switch c {
+		case '{', '[':
+			out = append(out, c)
+			depth++
+			opened = true
+		case ',':
+			out = append(out, c)
+			if indent != "" {
+				out = appendLine(out, indent, depth)
+			} else {
+				out = append(out, ' ')
+			}
+		case ':':
 			out = append(out, c, ' ')
 		case '"':
 			end := i + 1
@@ -30,6 +57,14 @@ func CanonicalJSON(data []byte) []byte {
 		default:
 			out = append(out, c)
 		}
+	}
+	return out
+}
+
+func appendLine(out []byte, indent string, depth int) []byte {
+	out = append(out, '\n')
+	for range depth {
+		out = append(out, indent...)
 	}
 	return out
 }

@@ -3,9 +3,7 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -124,17 +122,15 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	return marshal(wireTool{Type: "function", Function: &wireToolBody{t.Name, t.Description, t.Parameters}})
 }
 
-// Schema returns the OpenAI wire form as models have seen it: see SpacedJSON.
+// Schema returns the OpenAI wire form as models have seen it, in the layout of
+// CanonicalJSON; with an indent in lines, as indent=4 of json.dumps writes them for four
+// spaces.
 func (t Tool) Schema(indent string) (string, error) {
 	data, err := t.MarshalJSON()
 	if err != nil {
 		return "", fmt.Errorf("tool %s: %w", t.Name, err)
 	}
-	text, err := SpacedJSON(data, indent)
-	if err != nil {
-		return "", fmt.Errorf("tool %s: %w", t.Name, err)
-	}
-	return text, nil
+	return string(layOut(data, indent)), nil
 }
 
 // UnmarshalJSON reads the OpenAI wire form.
@@ -167,96 +163,4 @@ func quote(s string) string {
 		panic(err) // a string always encodes
 	}
 	return string(text)
-}
-
-// SpacedJSON rewrites JSON as Python's json.dumps(v, ensure_ascii=False) writes it, and
-// as models have seen it: a space behind commas and colons, no escapes that need not
-// be, the order of keys kept. With an indent it writes lines, as indent=4 does for
-// four spaces. Literals of numbers stay as they are.
-func SpacedJSON(text []byte, indent string) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	s := spaced{indent: indent}
-	if err := s.value(d, 0); err != nil {
-		return "", err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return "", errors.New("text behind the JSON value")
-	}
-	return s.out.String(), nil
-}
-
-type spaced struct {
-	out    strings.Builder
-	indent string
-}
-
-func (s *spaced) value(d *json.Decoder, depth int) error {
-	t, err := d.Token()
-	if err != nil {
-		return err
-	}
-	switch t := t.(type) {
-	case string:
-		s.text(t)
-	case json.Delim:
-		s.out.WriteString(t.String())
-		n := 0
-		for ; d.More(); n++ {
-			if n > 0 {
-				s.out.WriteByte(',')
-			}
-			s.line(depth+1, n > 0)
-			if t == '{' {
-				key, err := d.Token()
-				if err != nil {
-					return err
-				}
-				s.text(key.(string))
-				s.out.WriteString(": ")
-			}
-			if err := s.value(d, depth+1); err != nil {
-				return err
-			}
-		}
-		end, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			s.line(depth, false)
-		}
-		s.out.WriteString(end.(json.Delim).String())
-	case nil:
-		s.out.WriteString("null")
-	default:
-		fmt.Fprint(&s.out, t)
-	}
-	return nil
-}
-
-// text writes a string. The two separators that encoding/json escapes stay as they are.
-func (s *spaced) text(text string) {
-	s.out.WriteByte('"')
-	rest := text
-	for {
-		n := strings.IndexAny(rest, "\u2028\u2029")
-		if n < 0 {
-			break
-		}
-		quoted := quote(rest[:n])
-		s.out.WriteString(quoted[1:len(quoted)-1] + rest[n:n+3])
-		rest = rest[n+3:]
-	}
-	quoted := quote(rest)
-	s.out.WriteString(quoted[1:])
-}
-
-// line begins a line, or writes a space where there are no lines.
-func (s *spaced) line(depth int, space bool) {
-	if s.indent != "" {
-		s.out.WriteString("\n" + strings.Repeat(s.indent, depth))
-	} else if space {
-		s.out.WriteByte(' ')
-	}
 }

@@ -61,22 +61,23 @@ func unescape(text []byte) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text))
 }
 
-func TestSpacedJSON(t *testing.T) {
+func TestSchema(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"b":[1,2.50,1e5,true,null,"\u00e9<&>\u2028\n\"\\"],"a":{},"c":[]}`: "{\"b\": [1, 2.50, 1e5, true, null, \"é<&>\u2028\\n\\\"\\\\\"], \"a\": {}, \"c\": []}",
 		` "x" `: `"x"`,
 	} {
-		if got, err := SpacedJSON([]byte(text), ""); err != nil || got != want {
+		want := `{"type": "function", "function": {"name": "f", "parameters": ` + want + "}}"
+		if got, err := (Tool{Name: "f", Parameters: json.RawMessage(text)}).Schema(""); err != nil || got != want {
 			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
 		}
 	}
-	if got, err := SpacedJSON([]byte(`{"a":[1,{}],"b":{}}`), "  "); err != nil || got != "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {}\n}" {
-		t.Errorf("lines %s, %v", got, err)
+	if got := string(layOut([]byte(` {"a" :[1,{ }], "b":{}}`), "  ")); got != "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {}\n}" {
+		t.Errorf("lines %s", got)
 	}
-	for _, text := range []string{"", "{", `{"a"}`, "[1,]", "1 2", "[1}"} {
-		if got, err := SpacedJSON([]byte(text), ""); err == nil {
-			t.Errorf("%q: %s and no error", text, got)
+	for _, text := range []string{"{", `{"a"}`, "[1,]", "1 2", "[1}"} {
+		if got, err := (Tool{Name: "f", Parameters: json.RawMessage(text)}).Schema(""); err == nil || !strings.Contains(err.Error(), "tool f") {
+			t.Errorf("%q: %s, error %v, want one that names the tool", text, got, err)
 		}
 	}
 }

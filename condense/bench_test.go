@@ -29,14 +29,14 @@ func (r ready) Extend(seen []int32, messages []chat.Message) ([]int32, error) {
 // twice; at 4 bytes that is 60 MB, 6 ms at 10 GB/s.
 func BenchmarkCondense(b *testing.B) {
 	const messages, tokens = 10_000, 500
-	codec := ready{newCodec(b, triples{}), make([]int32, tokens)}
-	prefix := len(codec.GenerationPrefix())
-	copy(codec.ids, codec.GenerationPrefix())
-	codec.ids[tokens-1] = '\n' | 1<<24
-	codec.ids[tokens-2] = 1 // <|im_end|>
+	renderer := ready{newRenderer(b, triples{}), make([]int32, tokens)}
+	prefix := len(renderer.GenerationPrefix())
+	copy(renderer.ids, renderer.GenerationPrefix())
+	renderer.ids[tokens-1] = '\n' | 1<<24
+	renderer.ids[tokens-2] = 1 // <|im_end|>
 	call := chat.Message{Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "find", Arguments: "{}"}}}
 	result := chat.Message{Role: chat.ToolRole, Content: "found"}
-	sampled := codec.ids[prefix : tokens-1]
+	sampled := renderer.ids[prefix : tokens-1]
 	for _, rule := range condense.Rules()[1:] {
 		if rule == condense.ToolClear { // its window ends full
 			continue
@@ -49,7 +49,7 @@ func BenchmarkCondense(b *testing.B) {
 			b.ReportAllocs()
 			var segments int
 			for b.Loop() {
-				r := trajectory.NewRecorder("t", "g", codec, condenser)
+				r := trajectory.NewRecorder("t", "g", renderer, condenser)
 				if err := r.Observe(chat.Message{Role: chat.System}, chat.Message{Role: chat.User}); err != nil {
 					b.Fatal(err)
 				}
@@ -59,7 +59,7 @@ func BenchmarkCondense(b *testing.B) {
 							b.Fatal(err)
 						}
 						if again = r.Asked() != nil; again {
-							if _, err := r.Reply(codec.Stop()[0], nil, trajectory.Versions{}); err != nil {
+							if _, err := r.Reply(renderer.Stop()[0], nil, trajectory.Versions{}); err != nil {
 								b.Fatal(err)
 							}
 						}

@@ -78,7 +78,7 @@ func randomConfig(rng *rand.Rand) condense.Config {
 // verify checks, and to laws that relate runs with each other.
 func TestRandomConversations(t *testing.T) {
 	t.Parallel()
-	codec := newCodec(t, triples{})
+	renderer := newRenderer(t, triples{})
 	cases := 2000
 	if testing.Short() {
 		cases = 400
@@ -90,7 +90,7 @@ func TestRandomConversations(t *testing.T) {
 		c := randomConfig(rng)
 		fail := func(err error) { t.Fatalf("seed %d: %v\n%+v\n%s", seed, err, c, text) }
 		messages := talk(text)
-		p := play(t, messages, codec, c)
+		p := play(t, messages, renderer, c)
 		if err := p.verify(c); err != nil {
 			fail(err)
 		}
@@ -110,13 +110,13 @@ func TestRandomConversations(t *testing.T) {
 			}
 			renamed[i].Content = strings.Map(func(r rune) rune { return 'z' - (r - 'a') }, renamed[i].Content)
 		}
-		if err := sameRecords(p, play(t, renamed, codec, c), len(p.Segments)); err != nil {
+		if err := sameRecords(p, play(t, renamed, renderer, c), len(p.Segments)); err != nil {
 			fail(err)
 		}
 
 		// What comes later changes no segment that was opened before.
 		cut := rng.IntN(len(messages) + 1)
-		earlier := play(t, messages[:cut], codec, c)
+		earlier := play(t, messages[:cut], renderer, c)
 		if err := sameRecords(p, earlier, len(earlier.Segments)); err != nil {
 			fail(fmt.Errorf("first %d messages: %w", cut, err))
 		}
@@ -146,11 +146,11 @@ func sameRecords(a, b played, n int) error {
 // TestUnderBudget checks that a window that fits exactly is left alone.
 func TestUnderBudget(t *testing.T) {
 	t.Parallel()
-	codec := newCodec(t, triples{})
+	renderer := newRenderer(t, triples{})
 	messages := talk("s:30 u:30 a:30/2 t:90 t:60 a:30/1 t:300 a:9")
 	total := 0
 	for _, m := range messages {
-		ids, err := codec.Extend(nil, []chat.Message{m})
+		ids, err := renderer.Extend(nil, []chat.Message{m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,12 +159,12 @@ func TestUnderBudget(t *testing.T) {
 	total-- // the newline after the last reply
 	for _, rule := range condense.Rules() {
 		c := condense.DefaultFor(rule, total)
-		if p := play(t, messages, codec, c); len(p.Segments) != 1 {
+		if p := play(t, messages, renderer, c); len(p.Segments) != 1 {
 			t.Errorf("%s: %d tokens under high %d were touched: %s", rule, total, total, p.Segments[len(p.Segments)-1].Record.JSON())
 		}
 		c.High--
 		c.Low = c.High / 2
-		if p := play(t, messages, codec, c); rule != condense.None && len(p.Segments) < 2 {
+		if p := play(t, messages, renderer, c); rule != condense.None && len(p.Segments) < 2 {
 			t.Errorf("%s: %d tokens over high %d were not touched", rule, total, c.High)
 		}
 	}

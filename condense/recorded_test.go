@@ -52,7 +52,7 @@ func readRecorded(t testing.TB, name string) []recorded.Run {
 // alone are longer than the window, or a rule may not drop enough.
 func TestRecordedRuns(t *testing.T) {
 	t.Parallel()
-	codec := newCodec(t, triples{})
+	renderer := newRenderer(t, triples{})
 	for _, name := range recordedRuns {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +70,7 @@ func TestRecordedRuns(t *testing.T) {
 				for high := 2048; high <= 65536; high *= 2 {
 					for _, c := range cutting(high) {
 						c.CutOversize = option(c, "mode") == condense.Pair
-						p := play(t, messages, codec, c)
+						p := play(t, messages, renderer, c)
 						if err := p.verify(c); err != nil {
 							t.Fatalf("run %s, %s %s, high %d: %v", run.ID, c.Rule, option(c, "mode"), high, err)
 						}
@@ -88,7 +88,7 @@ func TestRecordedRuns(t *testing.T) {
 // that they just fill: the ids stay what they were.
 func TestRecordedIDs(t *testing.T) {
 	t.Parallel()
-	codec := newCodec(t, triples{})
+	renderer := newRenderer(t, triples{})
 	for _, run := range readRecorded(t, "nemorl_nemo_gym_sanity.json") {
 		var r trajectory.Recording
 		var all []int32
@@ -103,7 +103,7 @@ func TestRecordedIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cut, reason, err := trajectory.Recut(r, codec, condenser)
+		cut, reason, err := trajectory.Recut(r, renderer, condenser)
 		if err != nil || reason != nil {
 			t.Fatal(err, reason)
 		}

@@ -1,7 +1,6 @@
 package condense
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,13 +68,14 @@ func Lookup(name string) (Rule, error) {
 	return Rule{}, fmt.Errorf("condense: rule: %q, want one of %s", name, strings.Join(Rules(), ", "))
 }
 
-// Rules lists the names of all rules.
+// Rules lists the names of all rules: those of this package, then others in the order
+// in which they were registered.
 func Rules() []string {
 	names := make([]string, len(registered))
 	for i, rule := range registered {
 		names[i] = rule.Name
 	}
-	slices.SortFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	return names
 }
 
@@ -121,8 +121,7 @@ func (o Options) decode(known map[string]any, into any) error {
 	if err != nil {
 		return fmt.Errorf("condense: options: %w", err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	err = decoder.Decode(into)
+	err = json.Unmarshal(text, into)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("condense: %s: %v, want %s", wrong.Field, mine[wrong.Field], plainType(wrong.Type.Kind().String()))
 	}

@@ -53,14 +53,14 @@ func (triples) Control(name string) (int32, bool) {
 	return int32(i), i >= 0
 }
 
-// newCodec returns ChatML over a tokenizer.
-func newCodec(t testing.TB, tokenizer token.Tokenizer) *chat.ChatML {
+// newRenderer returns ChatML over a tokenizer.
+func newRenderer(t testing.TB, tokenizer token.Tokenizer) *chat.ChatML {
 	t.Helper()
-	codec, err := chat.NewChatML(tokenizer)
+	renderer, err := chat.NewChatML(tokenizer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return codec
+	return renderer
 }
 
 // talk writes a conversation: s, u, a and t are messages of system, user,
@@ -111,25 +111,25 @@ type played struct {
 }
 
 // fakeSummary is a summary of n tokens at most that depends on the prompt.
-func fakeSummary(codec *chat.ChatML, prompt []int32, n int) []int32 {
+func fakeSummary(renderer *chat.ChatML, prompt []int32, n int) []int32 {
 	sum := int32(0)
 	for _, id := range prompt {
 		sum = sum*31 + id
 	}
 	text := fmt.Sprintf("so far %x", uint32(sum))
 	ids, _ := triples{}.Encode(text)
-	return append(ids[:min(len(ids), n-1)], codec.Stop()[0]...)
+	return append(ids[:min(len(ids), n-1)], renderer.Stop()[0]...)
 }
 
 // play cuts a conversation under a condenser. Every prompt is asked for twice: the
 // second time nothing may change.
-func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config condense.Config) played {
+func play(t testing.TB, messages []chat.Message, renderer *chat.ChatML, config condense.Config) played {
 	t.Helper()
 	condenser, err := condense.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := trajectory.NewRecorder("t", "g", codec, condenser)
+	r := trajectory.NewRecorder("t", "g", renderer, condenser)
 	p := played{messages: messages}
 	for _, m := range messages {
 		if m.Role != chat.Assistant {
@@ -138,7 +138,7 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 			}
 			continue
 		}
-		sampled, err := chat.Reply(codec, m)
+		sampled, err := chat.Reply(renderer, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func play(t testing.TB, messages []chat.Message, codec *chat.ChatML, config cond
 			}
 			reply := sampled
 			if summary {
-				reply = fakeSummary(codec, prompt, ask.Tokens)
+				reply = fakeSummary(renderer, prompt, ask.Tokens)
 				_, err = r.Reply(reply, nil, trajectory.Versions{})
 			} else {
 				err = r.ReplyMessage(m, sampled)

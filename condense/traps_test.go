@@ -33,7 +33,7 @@ func cutting(high int) []condense.Config {
 // mustVerify plays a conversation and checks what holds of all.
 func mustVerify(t *testing.T, text string, c condense.Config) played {
 	t.Helper()
-	p := play(t, talk(text), newCodec(t, triples{}), c)
+	p := play(t, talk(text), newRenderer(t, triples{}), c)
 	if err := p.verify(c); err != nil {
 		t.Errorf("%s %s: %v", c.Rule, option(c, "mode"), err)
 	}
@@ -72,7 +72,7 @@ func TestTrapEveryTurnItsOwnSegment(t *testing.T) {
 	}
 }
 
-// 2. System and task alone exceed the budget: the episode ends and says why.
+// 2. System and task alone exceed the budget: the trajectory ends and says why.
 func TestTrapNothingDroppable(t *testing.T) {
 	t.Parallel()
 	for _, c := range cutting(100) {
@@ -94,7 +94,7 @@ func TestTrapNothingDroppable(t *testing.T) {
 	}
 }
 
-// 3. One tool result is larger than the window: it is cut, or the episode ends.
+// 3. One tool result is larger than the window: it is cut, or the trajectory ends.
 func TestTrapResultLargerThanWindow(t *testing.T) {
 	t.Parallel()
 	for _, c := range cutting(400) {
@@ -226,7 +226,7 @@ func TestTrapEarlierMessagesRenderedAgain(t *testing.T) {
 			messages[i].Reasoning = strings.Repeat("r", 40)
 		}
 	}
-	p := play(t, messages, newCodec(t, triples{}), c)
+	p := play(t, messages, newRenderer(t, triples{}), c)
 	if err := p.verify(c); err != nil {
 		t.Error(err)
 	}
@@ -250,7 +250,7 @@ func mustPrompt(t *testing.T, p played, k int) []int32 {
 // tool schemas, and the longest reply.
 func TestTrapReserveNotCounted(t *testing.T) {
 	t.Parallel()
-	codec := newCodec(t, token.Bytes{})
+	renderer := newRenderer(t, token.Bytes{})
 	for _, c := range cutting(1000) {
 		for _, tools := range [][]chat.Tool{nil, {{Name: "f", Parameters: []byte("{}")}}} {
 			c := c
@@ -261,7 +261,7 @@ func TestTrapReserveNotCounted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := trajectory.NewRecorder("t", "g", codec, condenser)
+			r := trajectory.NewRecorder("t", "g", renderer, condenser)
 			if err := r.Start(talk("s:100 u:100 a:10/1 t:400"), tools); err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +269,7 @@ func TestTrapReserveNotCounted(t *testing.T) {
 			for i := range r.Trajectory().Entries {
 				used += len(r.Trajectory().IDs(i))
 			}
-			reply := c.High - used - len(codec.GenerationPrefix())
+			reply := c.High - used - len(renderer.GenerationPrefix())
 			if _, err := r.Prompt(reply); err != nil || r.Trajectory().Segments[0].Record.Rule != condense.None {
 				t.Errorf("%s: a reply that just fits: %v, %s", c.Rule, err, r.Trajectory().Segments[0].Record.JSON())
 			}

@@ -1,13 +1,18 @@
 package config
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/train"
 )
 
 func TestEveryShippedConfigurationLoads(t *testing.T) {
@@ -163,6 +168,17 @@ func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
 			t.Errorf("%v: error %v, want %q", test.settings, err, test.want)
 		}
+	}
+}
+
+func TestConfigurationsOfRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), train.ConfigName)
+	if err := os.WriteFile(path, make([]byte, maxConfig+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadRun(filepath.Dir(path)); !errors.Is(err, bounded.ErrTooLarge) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want one that names %s", err, path)
 	}
 }
 

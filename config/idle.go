@@ -47,6 +47,13 @@ func (c Config) idle() error {
 	return c.idleRule()
 }
 
+// MayIdle returns the configuration as one that serves several methods: what somebody has
+// set so far may have no effect in some of them.
+func (c Config) MayIdle() Config {
+	c.chosen = nil
+	return c
+}
+
 // idleRule is idle for what condensing rules read.
 func (c Config) idleRule() error {
 	rule, err := condense.Lookup(c.Condense.Rule)

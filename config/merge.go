@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/configs"
 	"github.com/infinirl/infinirl/train"
 )
@@ -32,30 +32,23 @@ func Shipped(name string) (Config, error) {
 		return cfg, err
 	}
 	err = cfg.MergeBytes(text, name+".yaml")
-	cfg.chosen = nil
-	return cfg, err
+	return cfg.MayIdle(), err // the defaults of every method
 }
 
 // DefaultEnv is the environment of a run that names none. Its shipped
 // configuration is complete.
 const DefaultEnv = "search"
 
-// MergeBytes is Merge over a text in memory.
-func (c *Config) MergeBytes(text []byte, where string) error {
-	return c.Merge(bytes.NewReader(text), where)
-}
+// maxConfig bounds a configuration, which has a few kilobytes.
+const maxConfig = 1 << 20
 
-// Merge reads YAML over the configuration: keys that the text names replace
+// MergeBytes reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
-func (c *Config) Merge(text io.Reader, where string) error {
-	data, err := io.ReadAll(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
+func (c *Config) MergeBytes(data []byte, where string) error {
 	c.Condense.own()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
-	err = decoder.Decode(c)
+	err := decoder.Decode(c)
 	if errors.Is(err, io.EOF) { // an empty file changes nothing
 		return nil
 	}
@@ -132,10 +125,10 @@ func (c *Config) Set(assignment string) error {
 		value = `""`
 	}
 	fmt.Fprintf(&text, " %s\n", value)
-	return c.Merge(strings.NewReader(text.String()), "--set "+assignment)
+	return c.MergeBytes([]byte(text.String()), "--set "+assignment)
 }
 
-// YAML returns the configuration as a file that Merge reads back.
+// YAML returns the configuration as a file that MergeBytes reads back.
 func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 
 // oneLine shortens a YAML error to its first finding: "line N: what".
@@ -150,7 +143,7 @@ func oneLine(err error) string {
 func ReadRun(dir string) (Config, error) {
 	var cfg Config
 	path := filepath.Join(dir, train.ConfigName)
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxConfig)
 	if err != nil {
 		return cfg, fmt.Errorf("%s is not a run directory: %w", dir, err)
 	}
@@ -166,7 +159,7 @@ func ReadRun(dir string) (Config, error) {
 	if err := cfg.MergeBytes(text, path); err != nil {
 		return cfg, err
 	}
-	cfg.chosen = nil // the file holds all keys, whoever chose them
+	cfg = cfg.MayIdle() // the file holds all keys, whoever chose them
 	if err := cfg.Validate(); err != nil {
 		return cfg, fmt.Errorf("%s: %w", path, err)
 	}

@@ -41,12 +41,12 @@ type exchange struct {
 	policy.Completion
 }
 
-// episode plays a conversation whose prompt grows by what was sampled and what
+// conversation plays a conversation whose prompt grows by what was sampled and what
 // the environment says, and is condensed when it gets long: the middle goes,
 // the ends stay. Everything but the sampler follows from seed.
-func episode(t testing.TB, s *Sampler, seed uint64, most int) (turns []exchange) {
+func conversation(t testing.TB, s *Sampler, seed uint64, most int) (turns []exchange) {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	system := rand.New(rand.NewPCG(1, 1)) // all episodes begin alike
+	system := rand.New(rand.NewPCG(1, 1)) // all trajectories begin alike
 	vocabulary := s.model.config.VocabSize
 	prompt := randomTokens(system, 12, vocabulary)
 	for turn := range 6 {
@@ -55,7 +55,7 @@ func episode(t testing.TB, s *Sampler, seed uint64, most int) (turns []exchange)
 			prompt = slices.Concat(prompt[:20], prompt[len(prompt)-most/4:])
 		}
 		r := policy.Request{
-			SessionID: fmt.Sprint("episode ", seed), Prompt: slices.Clone(prompt), MaxTokens: 1 + rng.IntN(most/4),
+			SessionID: fmt.Sprint("conversation ", seed), Prompt: slices.Clone(prompt), MaxTokens: 1 + rng.IntN(most/4),
 			Temperature: []float64{1, 0.7, 0, 1.6}[turn%4],
 			Seed:        rng.Uint64(), Stop: [][]int32{{3, 4}, {5}},
 		}
@@ -63,7 +63,7 @@ func episode(t testing.TB, s *Sampler, seed uint64, most int) (turns []exchange)
 		turns = append(turns, exchange{r, c})
 		prompt = append(prompt, c.Tokens...)
 	}
-	s.Forget(fmt.Sprint("episode ", seed))
+	s.Forget(fmt.Sprint("conversation ", seed))
 	return turns
 }
 
@@ -80,11 +80,11 @@ func TestSamplerDependsOnRequestOnly(t *testing.T) {
 		}
 		config.VocabSize = 41
 		m := newTest(t, config, false, set)
-		const episodes, most = 12, 100
+		const trajectories, most = 12, 100
 		alone := newTestSampler(t, m, Options{Threads: 1, MaxBatch: 1, CacheBytes: 1})
-		var want [episodes][]exchange
+		var want [trajectories][]exchange
 		for i := range want {
-			want[i] = episode(t, alone, uint64(i), most)
+			want[i] = conversation(t, alone, uint64(i), most)
 		}
 		for _, options := range []Options{
 			{Threads: 1},
@@ -95,10 +95,10 @@ func TestSamplerDependsOnRequestOnly(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range want {
 				group.Go(func() {
-					for turn, got := range episode(t, s, uint64(i), most) {
+					for turn, got := range conversation(t, s, uint64(i), most) {
 						wanted := want[i][turn]
 						if !slices.Equal(got.Tokens, wanted.Tokens) || !slices.Equal(got.LogProbs, wanted.LogProbs) || got.FinishReason != wanted.FinishReason {
-							t.Errorf("%+v: episode %d, turn %d:\n got %+v\nwant %+v", options, i, turn, got.Completion, wanted.Completion)
+							t.Errorf("%+v: conversation %d, turn %d:\n got %+v\nwant %+v", options, i, turn, got.Completion, wanted.Completion)
 						}
 					}
 				})

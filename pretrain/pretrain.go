@@ -44,6 +44,11 @@ type Stage struct {
 	Windows map[string]float64 `yaml:"windows,omitempty"`
 }
 
+// rules lists the condensing rules that have a share, in the order of condense.Rules.
+func (s Stage) rules() []string {
+	return slices.DeleteFunc(condense.Rules(), func(rule string) bool { return s.Windows[rule] == 0 })
+}
+
 // Parts are what cloning is made of.
 type Parts struct {
 	Tasks      env.Tasks
@@ -113,7 +118,7 @@ func Run(ctx context.Context, cfg Config, parts Parts, opts Options) error {
 	if err := cfg.Validate(parts.Curriculum.Levels()); err != nil {
 		return err
 	}
-	source, err := newSource(parts, opts)
+	source, err := newSource(cfg, parts, opts)
 	if err != nil {
 		return err
 	}
@@ -154,9 +159,16 @@ type source struct {
 	windows    map[string]*rollout.Engine // by condensing rule
 }
 
-func newSource(parts Parts, opts Options) (*source, error) {
+func newSource(cfg Config, parts Parts, opts Options) (*source, error) {
 	s := &source{tasks: parts.Tasks, curriculum: parts.Curriculum, seed: opts.Seed, windows: map[string]*rollout.Engine{}}
-	for _, rule := range condense.Rules() {
+	var rules []string
+	for _, stage := range cfg.Stages {
+		rules = append(rules, stage.rules()...)
+	}
+	for _, rule := range rules {
+		if s.windows[rule] != nil {
+			continue
+		}
 		condenser, err := parts.Condenser(rule)
 		if err != nil {
 			return nil, err
@@ -172,12 +184,12 @@ func newSource(parts Parts, opts Options) (*source, error) {
 	return s, nil
 }
 
-// draw returns the exercises of one step as a batch to learn from. A demonstration counts as one row of its share,
-// however often it is cut.
+// draw returns the exercises of one step as a batch to learn from. A demonstration
+// counts as one row of its share, however often it is cut.
 func (s *source) draw(ctx context.Context, stage Stage, step int) (*batch.Batch, error) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(step)))
-	shares := slices.Clone(stage.Drills)
-	for _, rule := range condense.Rules() {
+	shares, rules := slices.Clone(stage.Drills), stage.rules()
+	for _, rule := range rules {
 		shares = append(shares, stage.Windows[rule])
 	}
 	var total float64
@@ -185,7 +197,7 @@ func (s *source) draw(ctx context.Context, stage Stage, step int) (*batch.Batch,
 		total += share
 	}
 	all := &batch.Batch{CuSeqLens: []int64{0}}
-	jobs := make([][]rollout.Job, len(condense.Rules()))
+	jobs := make([][]rollout.Job, len(rules))
 	for i := range stage.Rows {
 		at, k := rng.Float64()*total, 0
 		for k < len(shares)-1 && at >= shares[k] {
@@ -203,7 +215,7 @@ func (s *source) draw(ctx context.Context, stage Stage, step int) (*batch.Batch,
 		k -= len(stage.Drills)
 		jobs[k] = append(jobs[k], rollout.Job{Task: s.tasks.Task(env.Clone, step*stage.Rows+i), TrajectoryID: fmt.Sprint(i), Seed: seed})
 	}
-	for k, rule := range condense.Rules() {
+	for k, rule := range rules {
 		more, err := demonstrations(ctx, s.windows[rule], jobs[k])
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule, err)
@@ -221,8 +233,8 @@ func (s *source) draw(ctx context.Context, stage Stage, step int) (*batch.Batch,
 	return all, nil
 }
 
-// demonstrations plays jobs and returns their segments, without
-// the columns that cloning does not read.
+// demonstrations plays jobs and returns their segments, without the columns that
+// cloning does not read.
 func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.Job) (*batch.Batch, error) {
 	played, err := engine.Collect(ctx, jobs, nil)
 	if err != nil {

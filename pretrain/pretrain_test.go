@@ -59,7 +59,8 @@ func TestCloningLearns(t *testing.T) {
 // Exercises are drawn by their shares, and windows are cut as their rule says.
 func TestSharesAreRespected(t *testing.T) {
 	t.Parallel()
-	source, err := newSource(parts(t), options)
+	mixture := map[string]float64{condense.None: 1, condense.ToolFIFO: 1}
+	source, err := newSource(Config{Stages: []Stage{{Windows: mixture}}}, parts(t), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +83,26 @@ func TestSharesAreRespected(t *testing.T) {
 	}
 	if n := rows(Stage{Drills: []float64{1}, Windows: map[string]float64{condense.ToolFIFO: 1}}); n < 100 || n > 300 {
 		t.Errorf("%d rows of drills and condensed demonstrations half and half", n)
+	}
+}
+
+// Rules that no stage asks for are not made: one that is registered by others may want
+// options that nobody has set.
+func TestOnlyRulesWithAShareAreMade(t *testing.T) {
+	t.Parallel()
+	p := parts(t)
+	made := map[string]int{}
+	condenser := p.Condenser
+	p.Condenser = func(rule string) (condense.Condenser, error) {
+		made[rule]++
+		return condenser(rule)
+	}
+	stage := Stage{Windows: map[string]float64{condense.ToolFIFO: 1, condense.Summary: 0}}
+	if _, err := newSource(Config{Stages: []Stage{stage, stage}}, p, options); err != nil {
+		t.Fatal(err)
+	}
+	if len(made) != 1 || made[condense.ToolFIFO] != 1 {
+		t.Errorf("made %v, want one of %s", made, condense.ToolFIFO)
 	}
 }
 

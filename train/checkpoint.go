@@ -37,18 +37,18 @@ const (
 
 // checkpoint writes checkpoints/step-NNNNNN and removes the oldest ones.
 func (r *run) checkpoint(ctx context.Context) error {
-	s := r.earlier
+	s := r.state
 	s.WallSeconds += r.wall()
 	s.PeakRSSBytes = max(s.PeakRSSBytes, peakRSS())
 	path := filepath.Join(r.dir, checkpointsName, checkpointName(s.Step))
 	if _, err := os.Stat(path); err == nil {
 		return nil // written by the run that is resumed
 	}
-	err := createDirectory(path, func(temporary string) error {
+	err := CreateDirectory(path, func(temporary string) error {
 		if err := r.Learner.Save(ctx, temporary); err != nil {
 			return err
 		}
-		if r.Critic != nil {
+		if r.readsValues() {
 			if err := r.Critic.Save(ctx, temporary); err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (r *run) readCheckpoint(ctx context.Context, path string) (state, error) {
 	if err := r.Learner.Load(ctx, path); err != nil {
 		return state{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.Critic != nil {
+	if r.readsValues() {
 		if err := r.Critic.Load(ctx, path); err != nil {
 			return state{}, fmt.Errorf("%s: %w", path, err)
 		}

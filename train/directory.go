@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// createDirectory makes a directory appear at path with everything that fill
+// CreateDirectory makes a directory appear at path with everything that fill
 // puts into it, or not at all. A path that exists is an error, but for an empty
 // directory, which is replaced.
-func createDirectory(path string, fill func(temporary string) error) (err error) {
+func CreateDirectory(path string, fill func(temporary string) error) (err error) {
 	if info, err := os.Lstat(path); err == nil {
 		entries, unread := os.ReadDir(path)
 		if !info.IsDir() || unread != nil || len(entries) > 0 {

@@ -90,10 +90,10 @@ func (t *Trainer) evaluate(ctx context.Context, what string, temperature float64
 	if err != nil {
 		return Evaluation{}, err
 	}
-	m := summarise(played)
-	if 2*m.Failed > len(played) {
-		return Evaluation{}, fmt.Errorf("%s: %w", what, mostFailed(played))
+	if err := mostFailed(played); err != nil {
+		return Evaluation{}, fmt.Errorf("%s: %w", what, err)
 	}
+	m := summarise(played)
 	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
 		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}
 	for _, p := range played {
@@ -121,7 +121,7 @@ func (t *Trainer) sameBoundaries(ctx context.Context, jobs []rollout.Job, played
 	same, all := 0, 0
 	sampler := policy.Retry(t.Sampler, policy.DefaultBackoff)
 	for i, p := range played {
-		recording := trajectory.Recording{ID: p.ID, Group: p.GroupID, Reply: t.cfg.Rollout.MaxReply}
+		recording := trajectory.Recording{ID: p.ID, Group: p.GroupID, Tools: p.Tools, Reply: t.cfg.Rollout.MaxReply}
 		for _, e := range p.Entries {
 			if !e.Summary {
 				recording.Messages = append(recording.Messages, trajectory.RecordedMessage{Message: e.Message})
@@ -183,17 +183,17 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 	}
 	s := &Summary{
 		Env:                   r.Tasks.Name(),
-		WarmStartSuccess:      r.earlier.WarmStart.Success,
+		WarmStartSuccess:      r.state.WarmStart.Success,
 		EvalSuccess:           sampled.Success,
 		GreedySuccess:         greedy.Success,
 		EvalTasks:             sampled.Tasks,
-		Steps:                 r.earlier.Step,
+		Steps:                 r.state.Step,
 		SegmentsPerTrajectory: sampled.SegmentsPerTrajectory,
 		TokensPerTrajectory:   sampled.TokensPerTrajectory,
 		ContextWindow:         r.cfg.Window,
-		TrainableTokens:       r.earlier.TrainableTokens,
-		WallSeconds:           r.earlier.WallSeconds + r.wall(),
-		PeakRSSBytes:          max(r.earlier.PeakRSSBytes, peakRSS()),
+		TrainableTokens:       r.state.TrainableTokens,
+		WallSeconds:           r.state.WallSeconds + r.wall(),
+		PeakRSSBytes:          max(r.state.PeakRSSBytes, peakRSS()),
 		Seed:                  r.cfg.Seed,
 		Sampled:               sampled,
 		Greedy:                greedy,

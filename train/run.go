@@ -41,7 +41,7 @@ type run struct {
 	lock        *os.File // config.yaml, locked as long as the run is at work
 	history     []StepMetrics
 	started     time.Time
-	earlier     state // what the run did before it was resumed
+	state       state // after the last step; time and memory are those before started
 	warned      bool  // that most trajectories overflow
 }
 
@@ -65,22 +65,21 @@ func (t *Trainer) Run(ctx context.Context, opts Options) (summary *Summary, err 
 
 // open prepares the directory, the weights and the metrics.
 func (r *run) open(ctx context.Context, opts Options) (err error) {
-	resume := opts.Resume
 	if err := r.trainable(); err != nil {
 		return err
 	}
-	if resume {
+	if opts.Resume {
 		if err := r.lockDirectory(); err != nil {
 			return err
 		}
 		if err := removeLeftovers(r.dir); err != nil {
 			return err
 		}
-	} else if err := r.Check(ctx); err != nil {
-		return err
-	}
-	if !resume { // only now, so that nothing is left of a run that cannot start
-		if err := r.createDirectory(); err != nil {
+	} else {
+		if err := r.Check(ctx); err != nil {
+			return err
+		}
+		if err := r.createDirectory(); err != nil { // only now: nothing is left of a run that cannot start
 			return err
 		}
 	}
@@ -89,13 +88,13 @@ func (r *run) open(ctx context.Context, opts Options) (err error) {
 		model += ", "
 	}
 	r.progress.Printf("%s: %swindow %d tokens, %d tasks × %d trajectories a step", r.Tasks.Name(), model, r.cfg.Window, r.cfg.Rollout.Groups, r.cfg.Rollout.GroupSize)
-	if resume {
-		if r.earlier, err = r.loadCheckpoint(ctx); err != nil {
+	if opts.Resume {
+		if r.state, err = r.loadCheckpoint(ctx); err != nil {
 			return inputError{fmt.Errorf("resume: %w", err)}
 		}
-		r.progress.Printf("resuming after step %d", r.earlier.Step)
+		r.progress.Printf("resuming after step %d", r.state.Step)
 	}
-	r.metrics, r.history, err = openMetrics(r.dir, r.earlier.Step)
+	r.metrics, r.history, err = openMetrics(r.dir, r.state.Step)
 	if err != nil {
 		return err
 	}
@@ -127,7 +126,7 @@ func (r *run) close() error {
 
 // createDirectory creates the run directory with its configuration.
 func (r *run) createDirectory() error {
-	err := createDirectory(r.dir, func(temporary string) error {
+	err := CreateDirectory(r.dir, func(temporary string) error {
 		return atomicfile.WriteBytes(filepath.Join(temporary, ConfigName), r.description)
 	})
 	if errors.Is(err, os.ErrExist) {
@@ -155,21 +154,21 @@ func (r *run) lockDirectory() error {
 
 // train plays the evaluations and the steps between them.
 func (r *run) train(ctx context.Context) (*Summary, error) {
-	if r.earlier.WarmStart == nil {
+	if r.state.WarmStart == nil {
 		warm, err := r.evaluate(ctx, "evaluating the base", r.cfg.Eval.Temperature, r.progress)
 		if err != nil {
 			return nil, err
 		}
-		r.earlier.WarmStart = &warm
+		r.state.WarmStart = &warm
 	}
-	r.progress.Printf("base model: success %.3f on %d unseen tasks", r.earlier.WarmStart.Success, r.earlier.WarmStart.Tasks)
-	if r.earlier.Step == 0 { // so that a resumed run need not evaluate the base again
+	r.progress.Printf("base model: success %.3f on %d unseen tasks", r.state.WarmStart.Success, r.state.WarmStart.Tasks)
+	if r.state.Step == 0 { // so that a resumed run need not evaluate the base again
 		if err := r.checkpoint(ctx); err != nil {
 			return nil, err
 		}
 	}
 	r.progress.Printf("%s", stepHeader)
-	for step := r.earlier.Step; step < r.cfg.Train.Steps && !r.reachedTarget(); step++ {
+	for step := r.state.Step; step < r.cfg.Train.Steps && !r.reachedTarget(); step++ {
 		metrics, err := r.step(ctx, step)
 		if err != nil {
 			return nil, err
@@ -178,8 +177,8 @@ func (r *run) train(ctx context.Context) (*Summary, error) {
 			return nil, err
 		}
 		r.history = append(r.history, metrics)
-		r.earlier.Step = step + 1
-		r.earlier.TrainableTokens += int64(metrics.TrainableTokens)
+		r.state.Step = step + 1
+		r.state.TrainableTokens += int64(metrics.TrainableTokens)
 		last := step+1 == r.cfg.Train.Steps || r.reachedTarget()
 		if last || (step+1)%r.cfg.Train.CheckpointEvery == 0 {
 			if err := r.checkpoint(ctx); err != nil {
@@ -211,6 +210,6 @@ func (r *run) timeLeft() time.Duration {
 	for _, m := range r.history[max(0, len(r.history)-5):] {
 		seconds += (m.Timing.RolloutSeconds + m.Timing.TrainSeconds) / float64(min(5, len(r.history)))
 	}
-	left := float64(r.cfg.Train.Steps-r.earlier.Step) * seconds
+	left := float64(r.cfg.Train.Steps-r.state.Step) * seconds
 	return time.Duration(left * float64(time.Second)).Round(time.Second)
 }

@@ -34,11 +34,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	closed := r.choose(played, &metrics)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
-		first := played[0]
-		if first.Error == "" {
-			return metrics, fmt.Errorf("step %d: no trajectory can be trained on: the first ended %s, and train.truncated is %s", step+1, first.Status, r.cfg.Train.Truncated)
-		}
-		return metrics, fmt.Errorf("step %d: no trajectory can be trained on; the first ended so: %s", step+1, first.Error)
+		return metrics, fmt.Errorf("step %d: no trajectory can be trained on: %w", step+1, r.whyNone(played, metrics.Stale))
 	}
 	b, err := batch.FromTrajectories(closed)
 	if err != nil {
@@ -105,7 +101,7 @@ func mostFailed(played []*trajectory.Trajectory) error {
 	if 2*n <= len(played) {
 		return nil
 	}
-	return fmt.Errorf("%d of %d trajectories failed, the first one so: %s: mend the environment or the sampler, then go on with --resume", n, len(played), first)
+	return fmt.Errorf("%d of %d trajectories failed, the first one so: %s: mend the environment or the sampler; a run goes on with --resume", n, len(played), first)
 }
 
 // countStatus counts the trajectories of a status and returns why the first has it.
@@ -143,6 +139,19 @@ func (r *run) choose(played []*trajectory.Trajectory, m *StepMetrics) (chosen []
 		}
 	}
 	return chosen
+}
+
+// whyNone tells why choose returned nothing.
+func (r *run) whyNone(played []*trajectory.Trajectory, stale int) error {
+	first := played[0]
+	switch {
+	case stale > 0:
+		return fmt.Errorf("%d of %d were sampled by weights more than %d updates behind version %d: want a larger rollout.max_staleness, or a sampler that tells the version of its weights",
+			stale, len(played), r.cfg.Rollout.MaxStaleness, r.Learner.Version())
+	case first.Error == "":
+		return fmt.Errorf("the first ended %s, and train.truncated is %s", first.Status, r.cfg.Train.Truncated)
+	}
+	return fmt.Errorf("the first ended so: %s", first.Error)
 }
 
 // assignCredit fills everything the loss needs.

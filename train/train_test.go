@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,13 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch"
-	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/env"
 	"github.com/infinirl/infinirl/lm"
@@ -80,7 +77,7 @@ func TestTwoRunsOfOneSeedAreOne(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	a, b, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "other")
-	// Neither threads nor episodes in flight may matter to the first two.
+	// Neither threads nor trajectories in flight may matter to the first two.
 	for dir, overrides := range map[string][]string{
 		a:     {"threads=1", "rollout.concurrency=7"},
 		b:     {"threads=2", "rollout.concurrency=64"},
@@ -495,106 +492,3 @@ func TestTruncatedTrajectoriesAreBootstrapped(t *testing.T) {
 		t.Errorf("drop: %d truncated trajectories", n)
 	}
 }
-
-// failing is an environment whose steps fail from a task on.
-type failing struct {
-	env.Tasks
-	from int
-	n    *atomic.Int64
-}
-
-func (f failing) New(seed uint64) env.Environment {
-	return &failingEnvironment{Environment: f.Tasks.New(seed), fails: f.n.Add(1) > int64(f.from)}
-}
-
-type failingEnvironment struct {
-	env.Environment
-	fails bool
-}
-
-func (f *failingEnvironment) Step(ctx context.Context, action chat.Message) (env.Observation, error) {
-	if f.fails {
-		return env.Observation{}, errors.New("the sandbox is gone")
-	}
-	return f.Environment.Step(ctx, action)
-}
-
-// A run whose trajectories mostly fail shows the first error and stops.
-func TestRunsThatMostlyFailStop(t *testing.T) {
-	t.Parallel()
-	for name, from := range map[string]int{"evaluating the base": 32, "step 1": 32 + 16} { // after the openings; after the evaluation too
-		cfg := small(t)
-		run, err := assembly.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer run.Close()
-		parts := run.Parts
-		parts.Tasks = failing{run.Tasks, from, new(atomic.Int64)}
-		trainer, err := train.New(parts, cfg.Loop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = trainer.Run(context.Background(), train.Options{Dir: filepath.Join(t.TempDir(), "run"), Description: []byte("{}\n")})
-		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "the sandbox is gone") || !strings.Contains(err.Error(), "--resume") {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-}
-
-// Tasks of a set that has an end come again and again, each pass in another order, and
-// no two groups of a step share a name.
-func TestTasksOfASetAreShuffled(t *testing.T) {
-	t.Parallel()
-	cfg := small(t, "train.steps=3")
-	run, err := assembly.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
-	parts := run.Parts
-	parts.Tasks = few{parts.Tasks}
-	trainer, err := train.New(parts, cfg.Loop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := trainer.Run(context.Background(), train.Options{Dir: dir, Description: []byte("{}\n")}); err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{}
-	for step := range 3 { // 8 groups a step of 12 tasks: two passes
-		file, err := os.Open(filepath.Join(dir, "rollouts", fmt.Sprintf("step-%06d.safetensors", step+1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		b, err := batch.ReadSafetensors(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		groups := map[string]bool{}
-		for _, row := range b.Rows {
-			groups[row.GroupID] = true
-		}
-		if len(groups) != 8 {
-			t.Errorf("step %d has %d groups, want 8", step+1, len(groups))
-		}
-		for group := range groups {
-			count[group[strings.LastIndex(group, "/")+1:]]++
-		}
-	}
-	if len(count) != 12 {
-		t.Errorf("%d tasks were trained on, want 12", len(count))
-	}
-	for task, n := range count {
-		if n != 2 {
-			t.Errorf("task %s came %d times in two passes", task, n)
-		}
-	}
-}
-
-// few is a set of twelve tasks.
-type few struct{ env.Tasks }
-
-func (few) Len(env.Split) int { return 12 }

@@ -43,7 +43,7 @@ var cuts = append(condense.Rules(), "tool-fifo-result", "tool-fifo-tight")
 // recutDialogue cuts the dialogue, in bytes.
 func recutDialogue(t testing.TB, name string) (tr *Trajectory, reason error) {
 	t.Helper()
-	codec, err := chat.NewChatML(token.Bytes{})
+	renderer, err := chat.NewChatML(token.Bytes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func recutDialogue(t testing.TB, name string) (tr *Trajectory, reason error) {
 	summarize := func(prompt []int32, n int) ([]int32, error) {
 		return token.Bytes{}.Encode(fmt.Sprintf("x is at %d.<|im_end|>", len(prompt)))
 	}
-	tr, reason, err = Recut(Recording{ID: name, Messages: recorded(dialogue()), Summarize: summarize}, codec, condenser)
+	tr, reason, err = Recut(Recording{ID: name, Messages: recorded(dialogue()), Summarize: summarize}, renderer, condenser)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ func (r *Recorder) Start(messages []chat.Message, tools []chat.Tool) error {
 	if err != nil {
 		return err
 	}
+	r.t.Tools = tools
 	r.observe(messages, pieces)
 	return nil
 }

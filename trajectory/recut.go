@@ -59,6 +59,7 @@ func (o *Recording) verbatim() bool {
 // and reason tells why; err is any other failure.
 func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t *Trajectory, reason, err error) {
 	r, verbatim := NewRecorder(o.ID, o.Group, renderer, condenser), o.verbatim()
+	r.t.Tools = o.Tools
 	for at := 0; at < len(o.Messages); {
 		next := at + 1
 		if o.Messages[at].reply() {
@@ -67,7 +68,7 @@ func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t
 			for next < len(o.Messages) && !o.Messages[next].reply() {
 				next++
 			}
-			err = r.tell(o.Messages[at:next], o.Tools)
+			err = r.tell(o.Messages[at:next])
 		}
 		if status, ok := StatusOf(err); ok {
 			return r.Close(status), err, nil
@@ -82,7 +83,7 @@ func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t
 
 // tell appends recorded messages that were not sampled, the tools' schemas with the
 // first of a conversation. What was recorded with ids is taken as it is.
-func (r *Recorder) tell(recorded []RecordedMessage, tools []chat.Tool) error {
+func (r *Recorder) tell(recorded []RecordedMessage) error {
 	messages := make([]chat.Message, len(recorded))
 	pieces := make([][]int32, len(recorded))
 	rendered := false
@@ -94,7 +95,7 @@ func (r *Recorder) tell(recorded []RecordedMessage, tools []chat.Tool) error {
 		var own [][]int32
 		var err error
 		if r.t.Len() == 0 {
-			own, err = chat.StartPieces(r.renderer, messages, tools)
+			own, err = chat.StartPieces(r.renderer, messages, r.t.Tools)
 		} else {
 			own, err = chat.ExtendPieces(r.renderer, messages)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/token"
 )
 
 func user(text string) RecordedMessage {
@@ -23,7 +24,7 @@ func assistant(text string) RecordedMessage {
 // a demonstration stays in every window.
 func TestDemonstrationsAreShownAndNotTrained(t *testing.T) {
 	t.Parallel()
-	w := codec(t)
+	w := renderer(t)
 	shown := assistant("a1")
 	shown.NotSampled = true
 	task := user("user_q")
@@ -86,7 +87,7 @@ func TestRecordedRangesAreKept(t *testing.T) {
 	first.IDs = []int32{1, 2, 3}
 	reply := assistant("a1")
 	reply.IDs, reply.Start, reply.End, reply.LogProbs = []int32{7, 8, 9, 10}, 1, 3, []float32{-1, -2}
-	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{first, reply}}, codec(t), condenser)
+	tr, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{first, reply}}, renderer(t), condenser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestRecordedRepliesAmongRenderedMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := codec(t)
+	w := renderer(t)
 	sampled, err := chat.Reply(w, chat.Message{Role: chat.Assistant, Content: "a1"})
 	if err != nil {
 		t.Fatal(err)
@@ -133,5 +134,56 @@ func TestRecordedRepliesAmongRenderedMessages(t *testing.T) {
 	reply.IDs = []int32{sampled[0] + 1}
 	if _, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{user("user_q"), reply}}, w, condenser); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A trajectory that is condensed once more from its messages and tools has the prompts
+// that the sampler saw, also where the renderer writes the tools' schemas.
+func TestRecutOfATrajectoryWithTools(t *testing.T) {
+	t.Parallel()
+	renderer, err := chat.NewChatML(token.Bytes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, 1400))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []chat.Tool{{Name: "look", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}}
+	r := NewRecorder("t", "g", renderer, condenser)
+	if err := r.Start([]chat.Message{{Role: chat.User, Content: "Find x."}}, tools); err != nil {
+		t.Fatal(err)
+	}
+	call := chat.Message{Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: "look", Arguments: "{}"}}}
+	sampled, err := chat.Reply(renderer, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 12 {
+		if _, err := r.Prompt(len(sampled)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reply(sampled, nil, Versions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Observe(chat.Message{Role: chat.ToolRole, Content: "nothing here"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	played := r.Close(Finished)
+	o := Recording{ID: "t", Group: "g", Tools: played.Tools, Reply: len(sampled)}
+	for _, e := range played.Entries {
+		o.Messages = append(o.Messages, RecordedMessage{Message: e.Message})
+	}
+	again, reason, err := Recut(o, renderer, condenser)
+	if err != nil || reason != nil || len(played.Segments) < 2 || len(again.Segments) != len(played.Segments) {
+		t.Fatalf("%d segments, condensed again %+v: %v, %v", len(played.Segments), again, reason, err)
+	}
+	for k := range played.Segments {
+		a, errA := played.Prompt(k)
+		b, errB := again.Prompt(k)
+		if errA != nil || errB != nil || !slices.Equal(a, b) {
+			t.Errorf("segment %d: prompts %v and %v (%v, %v)", k, a, b, errA, errB)
+		}
 	}
 }

@@ -53,6 +53,9 @@ type Segment struct {
 type Trajectory struct {
 	ID      string
 	GroupID string
+	// Tools are the schemas of the tools that could be called. The JSON form leaves them
+	// out: its entries have the ids of all that was shown.
+	Tools   []chat.Tool
 	Entries []Entry
 	// Segments are in order of time.
 	Segments []Segment

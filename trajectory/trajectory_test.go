@@ -12,8 +12,8 @@ import (
 	"github.com/infinirl/infinirl/token"
 )
 
-// codec has one-word messages: sys, user_q, a1, t1, a2, t2, ...
-func codec(t testing.TB) *chat.Words {
+// renderer has one-word messages: sys, user_q, a1, t1, a2, t2, ...
+func renderer(t testing.TB) *chat.Words {
 	t.Helper()
 	words := append(chat.WordControls(), "sys", "user_q", "call")
 	for i := 1; i <= 40; i++ {
@@ -30,14 +30,14 @@ func codec(t testing.TB) *chat.Words {
 	return w
 }
 
-// play runs an episode of twelve turns: reply a_i, answered by t_i.
+// play runs a trajectory of twelve turns: reply a_i, answered by t_i.
 func play(t testing.TB, c condense.Config) (*Trajectory, [][]int32) {
 	t.Helper()
 	condenser, err := condense.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := codec(t)
+	w := renderer(t)
 	r := NewRecorder("t0", "g0", w, condenser)
 	if err := r.Observe(chat.Message{Role: chat.System, Content: "sys"}, chat.Message{Role: chat.User, Content: "user_q"}); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func play(t testing.TB, c condense.Config) (*Trajectory, [][]int32) {
 // spell writes ids as words without the control words.
 func spell(t testing.TB, ids []int32) string {
 	t.Helper()
-	m, err := codec(t).DecodeMessages(ids)
+	m, err := renderer(t).DecodeMessages(ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestTrainedOnce(t *testing.T) {
 
 func TestEndings(t *testing.T) {
 	t.Parallel()
-	w := codec(t)
+	w := renderer(t)
 	for _, c := range []struct {
 		config condense.Config
 		want   Status
@@ -199,6 +199,6 @@ func TestEndings(t *testing.T) {
 		}
 	}
 	if _, ok := StatusOf(errors.New("server gone")); ok {
-		t.Error("any error ends an episode well")
+		t.Error("any error ends a trajectory well")
 	}
 }

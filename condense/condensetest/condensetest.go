@@ -103,7 +103,12 @@ func Window(rng *rand.Rand, high int) condense.Window {
 			answered = rng.IntN(calls + 1)
 		}
 		for k := range answered {
-			add(condense.Item{Role: chat.ToolRole, Round: round, Tools: names[k : k+1], Tokens: size()})
+			result := condense.Item{Role: chat.ToolRole, Round: round, Tools: names[k : k+1], Tokens: size()}
+			if rng.IntN(8) == 0 {
+				result.Replaced = blank(w.Messages)
+				result.Tokens = result.Replaced.Len(result.Tokens)
+			}
+			add(result)
 		}
 		if gone && answered == calls {
 			for _, item := range w.Items[first:] {
@@ -113,6 +118,12 @@ func Window(rng *rand.Rand, high int) condense.Window {
 		}
 	}
 	return w
+}
+
+// blank is what stands in place of message i.
+func blank(i int) *condense.Replacement {
+	ids, _ := Text{}.Blank(i, "")
+	return &condense.Replacement{Kind: condense.Blank, Text: "gone", IDs: ids}
 }
 
 // Text renders replacements as a few ids.
@@ -194,7 +205,7 @@ func underBudget(c condense.Condenser, w condense.Window, high int) error {
 	w.Reply = w.Reserve - 2
 	d, err := c.Condense(w)
 	if err != nil {
-		return err
+		return fmt.Errorf("a window that fits gets an error: %w", err)
 	}
 	if d.Changed || d.Ask != nil || !reflect.DeepEqual(d.Record, condense.Record{}) {
 		return fmt.Errorf("a window that fits gets %s", d.Record.JSON())
@@ -268,9 +279,12 @@ func form(c condense.Condenser, w condense.Window, _ int) error {
 		if !slices.ContainsFunc(d.Record.Keep, func(k condense.Range) bool { return k.Start <= item.Index && item.Index < k.End }) {
 			continue
 		}
-		if r := replaced[item.Index]; r != nil {
+		switch r := replaced[item.Index]; {
+		case r != nil:
 			tokens += r.Len(item.Tokens)
-		} else {
+		case item.Replaced != nil:
+			return fmt.Errorf("message %d stands replaced in the window, and the record shows it whole", item.Index)
+		default:
 			tokens += item.Tokens
 		}
 	}

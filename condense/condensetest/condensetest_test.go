@@ -74,6 +74,11 @@ func TestMutantsFail(t *testing.T) {
 			}
 			return d, err
 		}},
+		{"replacements forgotten", "the record shows it whole", func(c condense.Condenser, w condense.Window) (condense.Decision, error) {
+			d, err := c.Condense(w)
+			d.Record.Replace = nil
+			return d, err
+		}},
 	} {
 		s := subject(t, condense.ToolFIFO, nil)
 		err := condensetest.Check(condensetest.Subject{Condenser: condenser{s.Condenser, mutant.condense}, High: high})

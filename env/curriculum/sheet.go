@@ -39,7 +39,7 @@ func (s *Sheet) Learn(m chat.Message) {
 // LearnEnd appends a message of which only the last n ids are to be learnt.
 func (s *Sheet) LearnEnd(m chat.Message, n int) { s.write(m, n) }
 
-// write panics when a message is outside the vocabulary: a suite writes its own.
+// write panics when a message is outside the vocabulary: a world writes its own.
 func (s *Sheet) write(m chat.Message, learnt int) {
 	ids, err := s.renderer.Extend(nil, []chat.Message{m})
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Sheet) write(m chat.Message, learnt int) {
 }
 
 // Play appends a whole trajectory, nothing dropped, of which the actor's messages are
-// to be learnt. It panics when the environment or the actor fails: a suite's own
+// to be learnt. It panics when the environment or the actor fails: a world's own
 // cannot.
 func (s *Sheet) Play(e env.Environment, task env.Task, actor Actor) {
 	ctx := context.Background()

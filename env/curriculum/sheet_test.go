@@ -16,7 +16,7 @@ func TestMaskCoversWhatIsToBeLearnt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codec, err := chat.NewWords(vocabulary, []chat.Tool{{
+	renderer, err := chat.NewWords(vocabulary, []chat.Tool{{
 		Name:       "walk",
 		Parameters: json.RawMessage(`{"properties":{"step":{"type":"integer"}}}`),
 	}})
@@ -28,7 +28,7 @@ func TestMaskCoversWhatIsToBeLearnt(t *testing.T) {
 			Step int `json:"step"`
 		}{step})
 	}
-	s := NewSheet(codec)
+	s := NewSheet(renderer)
 	s.Show(chat.Message{Role: chat.User, Content: "go"})
 	s.Learn(walk(2))
 	s.LearnEnd(walk(1), 2)

@@ -12,9 +12,14 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/curriculum/curriculumtest"
 	"github.com/infinirl/infinirl/env/filler"
 	"github.com/infinirl/infinirl/env/toolcall"
+	"github.com/infinirl/infinirl/policy"
+	"github.com/infinirl/infinirl/policy/scripted"
+	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/trajectory"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -157,7 +162,7 @@ func TestLabelsAndKeysAreUnambiguous(t *testing.T) {
 	}
 }
 
-func TestEpisodeReads(t *testing.T) {
+func TestTrajectoryReads(t *testing.T) {
 	t.Parallel()
 	world := World()
 	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 4), world.Expert(), curriculumtest.LastRound)
@@ -192,7 +197,7 @@ func golden(t *testing.T, path, text string) {
 	}
 }
 
-func TestErrorsAreAnsweredAndEndTheEpisode(t *testing.T) {
+func TestErrorsAreAnsweredAndEndTheTrajectory(t *testing.T) {
 	t.Parallel()
 	step := func(verb, arguments string) chat.Message {
 		return chat.Message{Role: chat.Assistant, ToolCalls: []chat.ToolCall{{Name: verb, Arguments: arguments}}}
@@ -332,6 +337,32 @@ func TestDemonstratorErrsAsOftenAsItShould(t *testing.T) {
 	}
 }
 
+// playExpert plays tasks with an expert that reads the prompts' token ids alone.
+func playExpert(t *testing.T, world curriculum.World, high, tasks int) []*trajectory.Trajectory {
+	t.Helper()
+	condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, high))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expert := scripted.New(world.Renderer, func(uint64) curriculum.Actor { return world.Expert() })
+	engine, err := rollout.New(world.Tasks, world.Renderer, expert, condenser, rollout.Config{
+		MaxReply: replyTokens, MaxTurns: 100, Concurrency: 1, Backoff: policy.DefaultBackoff,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]rollout.Job, tasks)
+	for i := range jobs {
+		task := world.Tasks.Task(env.Eval, i)
+		jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID}
+	}
+	played, err := engine.Collect(t.Context(), jobs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return played
+}
+
 // The window holds the task, any one page and a reply; the expert needs no more.
 func TestExpertUnderCondensing(t *testing.T) {
 	t.Parallel()
@@ -339,14 +370,9 @@ func TestExpertUnderCondensing(t *testing.T) {
 	for _, high := range []int{140, 160, 176, 192, 216} {
 		segments, tokens, worst := map[int]int{}, 0, 0
 		const tasks = 200
-		for i := range tasks {
-			config := condense.DefaultFor(condense.ToolFIFO, high)
-			played, success, err := curriculumtest.PlayCondensed(world, world.Tasks.Task(env.Eval, i), world.Expert(), config, replyTokens)
-			if err != nil {
-				t.Fatalf("window %d, task %d: %v", high, i, err)
-			}
-			if !success {
-				t.Fatalf("window %d, task %d: no success", high, i)
+		for i, played := range playExpert(t, world, high, tasks) {
+			if !played.Success {
+				t.Fatalf("window %d, task %d: no success: %s %s", high, i, played.Status, played.Error)
 			}
 			segments[len(played.Segments)]++
 			for k := range played.Entries {

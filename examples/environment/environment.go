@@ -75,8 +75,8 @@ func (t *Tasks) Len(split env.Split) int { return len(t.tasks[split]) }
 
 func (t *Tasks) Task(split env.Split, i int) env.Task { return t.tasks[split][i] }
 
-// New returns a fresh episode. Nothing is left to chance in it: the seed has no use.
-func (*Tasks) New(uint64) env.Environment { return &episode{} }
+// New returns a fresh game. Nothing is left to chance in it: the seed has no use.
+func (*Tasks) New(uint64) env.Environment { return &game{} }
 
 // Words lists the words of all messages, for models that know a closed list of words.
 // A model with a tokenizer of its own needs no such thing.
@@ -101,19 +101,19 @@ type Guess struct {
 	Number int `json:"number"`
 }
 
-// episode is one game.
-type episode struct {
+// game is one game of guessing.
+type game struct {
 	number
 	low, high, left int // the range and the guesses that are left
 	running         bool
 }
 
 // Reset may be called at any time, and starts anew.
-func (e *episode) Reset(ctx context.Context, task env.Task) (env.Observation, error) {
+func (e *game) Reset(ctx context.Context, task env.Task) (env.Observation, error) {
 	if err := ctx.Err(); err != nil {
 		return env.Observation{}, err
 	}
-	*e = episode{}
+	*e = game{}
 	if err := json.Unmarshal(task.Data, &e.number); err != nil {
 		return env.Observation{}, fmt.Errorf("task %s: data: %w", task.ID, err)
 	}
@@ -128,18 +128,18 @@ func (e *episode) Reset(ctx context.Context, task env.Task) (env.Observation, er
 }
 
 // known is all that is to know.
-func (e *episode) known() string {
+func (e *game) known() string {
 	return fmt.Sprintf("one of %d to %d , %d guesses left .", e.low, e.high, e.left)
 }
 
 // Step answers whatever the policy says: what it did wrong is no error of the
-// environment, and costs a guess, so that every episode ends.
-func (e *episode) Step(ctx context.Context, action chat.Message) (env.Observation, error) {
+// environment, and costs a guess, so that every game ends.
+func (e *game) Step(ctx context.Context, action chat.Message) (env.Observation, error) {
 	switch {
 	case ctx.Err() != nil:
 		return env.Observation{}, ctx.Err()
 	case !e.running:
-		return env.Observation{}, errors.New("no episode is running: reset first")
+		return env.Observation{}, errors.New("no game is running: reset first")
 	}
 	e.left--
 	var guess Guess
@@ -162,14 +162,14 @@ func (e *episode) Step(ctx context.Context, action chat.Message) (env.Observatio
 	return e.observe([]chat.Message{toolcall.Result(call, e.known())}), nil
 }
 
-// observe ends the episode with the last guess.
-func (e *episode) observe(messages []chat.Message) env.Observation {
+// observe ends the game with the last guess.
+func (e *game) observe(messages []chat.Message) env.Observation {
 	e.running = e.left > 0
 	return env.Observation{Messages: messages, Done: !e.running}
 }
 
 // Close has nothing to free.
-func (e *episode) Close() error {
+func (e *game) Close() error {
 	e.running = false
 	return nil
 }

@@ -32,7 +32,7 @@ func TestEnvironment(t *testing.T) { envtest.Run(t, numbers(t)) }
 
 func guess(n int) chat.Message { return toolcall.New("guess", Guess{n}) }
 
-func TestAnEpisode(t *testing.T) {
+func TestAGame(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string

@@ -30,6 +30,9 @@ type Subject struct {
 	Tolerance float64
 	// Close, if not nil, ends the sampler.
 	Close func() error
+
+	// weights is the sampler where it takes weights: Retry hides that it does.
+	weights policy.WeightTaker
 }
 
 // laws are what every sampler promises, by name.
@@ -78,20 +81,9 @@ func hold(law func(Subject) error, factory func() (Subject, error)) (err error) 
 	if len(s.Prompts) < 4 {
 		return fmt.Errorf("%d prompts: want at least four", len(s.Prompts))
 	}
-	// What servers do now and then is not against the law.
-	s.Sampler = retrying{policy.Retry(s.Sampler, policy.DefaultBackoff), s.Sampler}
+	s.weights, _ = s.Sampler.(policy.WeightTaker)
+	s.Sampler = policy.Retry(s.Sampler, policy.DefaultBackoff) // what servers do now and then is not against the law
 	return law(s)
-}
-
-// retrying is a sampler that asks again, with the abilities of the first.
-type retrying struct {
-	policy.Sampler
-	first policy.Sampler
-}
-
-func (r retrying) takeWeights() (policy.WeightTaker, bool) {
-	t, ok := r.first.(policy.WeightTaker)
-	return t, ok
 }
 
 const maxTokens = 12
@@ -273,12 +265,11 @@ func badRequests(s Subject) error {
 
 // weights checks that completions tell the version of the weights.
 func weights(s Subject) error {
-	taker, ok := s.Sampler.(retrying).takeWeights()
-	if !ok {
+	if s.weights == nil {
 		return nil
 	}
 	for _, version := range []int64{3, 4} {
-		if err := taker.TakeWeights(context.Background(), policy.Weights{Version: version}); err != nil {
+		if err := s.weights.TakeWeights(context.Background(), policy.Weights{Version: version}); err != nil {
 			return err
 		}
 		c, err := s.Sampler.Sample(context.Background(), s.request(int(version)))
