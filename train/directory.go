@@ -18,9 +18,6 @@ func CreateDirectory(path string, fill func(temporary string) error) (err error)
 		if !info.IsDir() || unread != nil || len(entries) > 0 {
 			return fmt.Errorf("%s: %w", path, fs.ErrExist)
 		}
-		if err := os.Remove(path); err != nil {
-			return err
-		}
 	}
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -39,6 +36,9 @@ func CreateDirectory(path string, fill func(temporary string) error) (err error)
 		return err
 	}
 	if err = fill(temporary); err != nil {
+		return err
+	}
+	if err = os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // the empty directory
 		return err
 	}
 	if err = os.Rename(temporary, path); errors.Is(err, fs.ErrExist) { // another process was faster
