@@ -84,7 +84,7 @@ func (c *condenseCommand) compare(ctx context.Context, std streams, runs *runRea
 
 func printComparison(w io.Writer, reports []*ruleReport) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "rule\tfinished\tearly\tsegments\tprefill\tdecode\treused\tdropped\trows\t")
+	fmt.Fprintln(t, "rule\tdone\tearly\tsegments\tprefill\tdecode\treused\tdropped\trows\t")
 	for _, r := range reports {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f%%\t%s\t%s\t\n", r.Rule, short(r.Finished), short(r.Runs-r.Finished), short(r.Segments),
 			short(r.Prefill), short(r.Decode), 100*r.Reused, short(r.Dropped), short(r.TrainingTokens))
@@ -92,9 +92,9 @@ func printComparison(w io.Writer, reports []*ruleReport) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, `%d runs; early: ended by the rule before they were over
-prefill, decode: tokens the model computes, with the cache of the last prompt kept
-reused: share of prompt tokens in that cache; dropped: tokens taken out of windows
+	_, err := fmt.Fprintf(w, `%d runs; done: told to their end, early: ended by the rule before
+prefill, decode: tokens computed, with the cache of the last prompt kept
+reused: share of prompts in that cache; dropped: tokens taken out of windows
 rows: tokens of the prompts and responses of all segments
 `, reports[0].Runs)
 	return err

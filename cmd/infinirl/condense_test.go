@@ -138,9 +138,9 @@ func TestCondenseOutput(t *testing.T) {
 `},
 		{"--rule summary", "long (openai-messages): 27 messages, "},
 		{"--json", `,"status":"finished","segments":[{"inv_iter":2,"messages_kept":2,`},
-		{"--compare", `         rule  finished  early  segments  prefill  decode  reused  dropped  rows
-         none         0      1         1      999     340   70.9%        0  1339
-    tool-fifo         1      0         3     2343     836   76.8%     2336  3969
+		{"--compare", `         rule  done  early  segments  prefill  decode  reused  dropped  rows
+         none     0      1         1      999     340   70.9%        0  1339
+    tool-fifo     1      0         3     2343     836   76.8%     2336  3969
 `},
 		{"--compare --json", `"rule":"summary","runs":1,"finished":1,`},
 		{"-o -", `{"trajectory_id":"long","group_id":"long","inv_iter":2,"prompt_ids":[60,124,105,`},
