@@ -120,7 +120,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 			return badInput(fmt.Errorf("-o: %w", err))
 		}
 	}
-	told := &tally{bytes: c.Tokenizer == "bytes", scores: scores}
+	told := &tally{bytes: c.Tokenizer == "bytes", trainSummaries: c.TrainSummary, scores: scores}
 	runs := &runReader{recordings: recordings, options: recorded.Options{GroupBy: c.GroupBy, Score: c.Score}, scores: scores, tally: told}
 	if c.Compare {
 		return c.compare(ctx, std, runs, renderer)

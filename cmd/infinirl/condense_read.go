@@ -200,7 +200,7 @@ func (r *runReader) each(ctx context.Context, std streams, each func(run *record
 		}
 		err = r.eachOf(ctx, recording, next, func(run *recorded.Run) error {
 			if r.progress != nil && total > 0 {
-				r.progress.Status("condense: % of the files", int(100*min(read, total)/total), 101)
+				r.progress.Status("condense: % of the files", int(min(99, 100*read/total)), 100)
 			}
 			return each(run, recording.name())
 		})

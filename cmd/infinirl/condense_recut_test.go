@@ -107,3 +107,41 @@ func TestLogsAreCutAsTheRecordingsOfOthers(t *testing.T) {
 		t.Errorf("%d recordings were cut", cut)
 	}
 }
+
+// What a log of a training run tells beside its messages stays: versions, rewards,
+// success and how it ended. What may not be trained on has no rows.
+func TestLogsKeepWhatTheyTell(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, changed, out := filepath.Join(dir, "log.jsonl"), filepath.Join(dir, "changed.jsonl"), filepath.Join(dir, "s.jsonl")
+	if code, _, stderr := command(t, talk("a", `"score":1,`)+talk("b", `"score":1,`), "condense", "-", "--high", "400", "--log", log); code != 0 {
+		t.Fatal(stderr)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, _ := strings.Cut(string(text), "\n")
+	first = strings.Replace(first, `"status":"finished"`, `"status":"truncated","success":true,"error":"time"`, 1)
+	first = strings.Replace(first, `"sampled":`, `"policy_version":7,"first_policy_version":5,"reward":0.5,"sampled":`, 1)
+	second = strings.Replace(second, `"status":"finished"`, `"status":"aborted"`, 1)
+	write(t, dir, map[string]string{"changed.jsonl": first + "\n" + second})
+	code, summary, stderr := command(t, "", "condense", changed, "--high", "400", "-o", out)
+	if code != 0 || !strings.Contains(summary, "2 runs, 2 segments: 0 finished, 1 truncated, 0 context_overflow, 1 aborted") || !strings.Contains(stderr, "infinirl: runs that failed or were aborted: 1; they have no rows\n") {
+		t.Fatalf("exit %d, %s%s", code, summary, stderr)
+	}
+	b := readBatchFile(t, out)
+	if len(b.Rows) != 1 {
+		t.Fatalf("%d rows", len(b.Rows))
+	}
+	if r := b.Rows[0]; r.TrajectoryID != "a" || r.Status != "truncated" || r.Error != "time" || !r.HasSuccess || !r.Success || r.Score != 1 || r.PolicyVersion != 7 || r.OldestPolicyVersion != 5 {
+		t.Errorf("row %+v", r)
+	}
+	if n := len(b.Rewards); n == 0 || b.Rewards[n-1] != 0.5 {
+		t.Errorf("rewards %v", b.Rewards)
+	}
+	write(t, dir, map[string]string{"changed.jsonl": second})
+	if code, _, stderr := command(t, "", "condense", changed, "--high", "400", "-o", out); code != 2 || !strings.Contains(stderr, errNothingWritten.Error()) {
+		t.Errorf("nothing to be trained on: exit %d, %s", code, stderr)
+	}
+}

@@ -101,6 +101,8 @@ func TestCondenseTells(t *testing.T) {
 		{"no scores", talk("a", ""), "-o OUT", 0, []string{"infinirl: no run has a score, which advantages need: see --score FIELD and --scores FILE\n"}},
 		{"some scores", talk("a", `"score":1,`) + talk("b", ""), "-o OUT", 0, []string{"infinirl: runs without a score: 1 of 2; their rows carry none\n"}},
 		{"log", talk("a", ""), "--log OUT", 0, nil},
+		{"summaries", `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"` + strings.Repeat("a ", 100) + `"},{"role":"user","content":"r"},{"role":"assistant","content":"b"}]}`, "--rule summary --train-summary --reply 100 -o OUT", 0,
+			[]string{"infinirl: summaries that nobody wrote: 1; the text that stands in for them is trained"}},
 		{"kinds", `{"id":"a","messages":[{"role":"user","content":[{"type":"b\u001b[31mc","text":"t"}]},{"role":"assistant","content":"x"}]}` + "\n", "", 0, nil},
 		{"control characters", talk("ESC", ""), "", 0, nil},
 	} {

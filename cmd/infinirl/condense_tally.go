@@ -13,18 +13,20 @@ import (
 
 // tally counts what is told of all runs together.
 type tally struct {
-	read, scored    int
-	refused         int
-	refusal         error // the first
-	notices         map[string]int
-	bytes           bool // every byte is a token
-	encoded         int  // runs with texts that were encoded
-	foreign         int  // runs with recorded ids that are no bytes, although bytes are
-	cut, early      int  // runs, and scored ones that ended early by the rule
-	rows, summaries int
-	ended           map[trajectory.Status]int
-	segments        *segmentWriter
-	scores          *scoreTable
+	read, scored   int
+	refused        int
+	refusal        error // the first
+	notices        map[string]int
+	bytes          bool // every byte is a token
+	encoded        int  // runs with texts that were encoded
+	foreign        int  // runs with recorded ids that are no bytes, although bytes are
+	cut, early     int  // runs, and scored ones that ended early by the rule
+	rows           int
+	summaries      int  // that text stands in for
+	trainSummaries bool // and that are trained all the same
+	ended          map[trajectory.Status]int
+	segments       *segmentWriter
+	scores         *scoreTable
 }
 
 const noSampledToken = "runs without a sampled token" // as package recorded counts them
@@ -82,6 +84,11 @@ func (t *tally) add(c *cut) {
 	if c.reason != nil && c.t.HasScore {
 		t.early++
 	}
+	for i := range c.t.Entries {
+		if e := &c.t.Entries[i]; e.Summary && e.Sampled() {
+			t.summaries++
+		}
+	}
 }
 
 // summary is a line about all runs.
@@ -128,6 +135,9 @@ func (t *tally) print(w io.Writer) {
 		if t.early > 0 {
 			line("%d of %d runs did not fit to their end; their rows carry the score of the whole recording: raise --high, or see --compare for another rule", t.early, t.cut)
 		}
+	}
+	if t.summaries > 0 && t.trainSummaries {
+		line("summaries that nobody wrote: %d; the text that stands in for them is trained: leave out --train-summary where rows are to be trained on", t.summaries)
 	}
 	if t.foreign > 0 {
 		line("runs whose recorded token ids are no bytes: %d; what a rule writes among them (placeholders, markers, summaries) is: want their --tokenizer FILE", t.foreign)
