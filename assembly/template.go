@@ -39,7 +39,7 @@ type ChatTemplate struct {
 }
 
 // Renderer returns the renderer of a tokenizer, named as Tokenizer names it, and a chat
-// template.
+// template. Errors begin with the name of the option at fault, as a command has it.
 func Renderer(tokenizer string, t ChatTemplate) (chat.Renderer, error) {
 	named, err := Tokenizer(tokenizer)
 	if err != nil {
@@ -48,15 +48,15 @@ func Renderer(tokenizer string, t ChatTemplate) (chat.Renderer, error) {
 	if t.Name == "" {
 		switch {
 		case t.CallFormat != "":
-			return nil, fmt.Errorf("call format %q: the built-in template writes calls in its own: want a chat template too", chat.Excerpt(t.CallFormat))
+			return nil, fmt.Errorf("call-format: %q, and the built-in template writes calls in its own: want a chat template too", chat.Excerpt(t.CallFormat))
 		case len(t.Variables) > 0:
-			return nil, errors.New("template variables: the built-in template has none: want a chat template too")
+			return nil, errors.New("template-variable: the built-in template has none: want a chat template too")
 		}
 		return chat.NewChatML(named)
 	}
 	renderer, err := t.renderer(tokenizer, named)
 	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
+		return nil, fmt.Errorf("chat-template: %w", err)
 	}
 	return renderer, nil
 }

@@ -38,7 +38,7 @@ type condenseCommand struct {
 	Reply            int               `help:"Tokens reserved for a reply; at least the recorded reply's own."`
 	Tokenizer        string            `default:"bytes" help:"A tokenizer.json of byte-level BPE or a folder with one, or bytes: every byte is a token."`
 	ChatTemplate     string            `placeholder:"FILE" help:"Chat template that writes the messages: a Jinja file, a tokenizer_config.json, the folder of a Hugging Face model, or auto: the one beside the tokenizer. ChatML if not given."`
-	TemplateVariable map[string]string `placeholder:"NAME=VALUE" help:"Variable of the chat template, e.g. enable_thinking=false. Repeatable."`
+	TemplateVariable map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable of the chat template, e.g. enable_thinking=false. Repeatable."`
 	CallFormat       string            `placeholder:"NAME" help:"How calls are written: hermes, qwen3-coder, llama3-json, search-r1 or none. What the chat template writes if not given."`
 
 	GroupBy string `placeholder:"FIELD" help:"Field of a recording that names the group of a run; dotted: meta.task."`
@@ -219,12 +219,9 @@ func (c *condenseCommand) renderer() (chat.Renderer, error) {
 			variables[name] = text == "true"
 		}
 	}
-	if _, err := assembly.Tokenizer(c.Tokenizer); err != nil {
-		return nil, fmt.Errorf("--tokenizer: %w", err)
-	}
 	renderer, err := assembly.Renderer(c.Tokenizer, assembly.ChatTemplate{Name: c.ChatTemplate, CallFormat: c.CallFormat, Variables: variables})
 	if err != nil {
-		return nil, fmt.Errorf("--chat-template: %w", err)
+		return nil, fmt.Errorf("--%w", err)
 	}
 	if c.Mode == "result" && (c.Rule == "tool-fifo" || c.Compare) {
 		if err := assembly.TakesBareResults(renderer); err != nil {

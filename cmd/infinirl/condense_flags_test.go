@@ -100,9 +100,9 @@ func TestCondenseChatTemplate(t *testing.T) {
 		flags string
 		want  string
 	}{
-		{"--chat-template auto", "--chat-template: chat template: a template needs the tokenizer of its model, not bytes: want its tokenizer.json"},
-		{"--call-format hermes", `call format "hermes": the built-in template writes calls in its own: want a chat template too`},
-		{"--template-variable a=b", "template variables: the built-in template has none"},
+		{"--chat-template auto", "--chat-template: a template needs the tokenizer of its model, not bytes: want its tokenizer.json"},
+		{"--call-format hermes", `--call-format: "hermes", and the built-in template writes calls in its own: want a chat template too`},
+		{"--template-variable a=b", "--template-variable: the built-in template has none"},
 		{"--tokenizer DIR --chat-template DIR/bare.jinja --mode result", "--mode result: the chat template refuses results whose calls are not shown, want --mode pair: "},
 		{"--tokenizer DIR --chat-template DIR/bare.jinja --call-format qwen", "qwen"},
 		{"--tokenizer DIR --chat-template DIR/nowhere", "nowhere: no such file"},
