@@ -3,8 +3,8 @@ package assembly
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
-	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/learner/embedded"
 	"github.com/infinirl/infinirl/lm"
@@ -12,10 +12,14 @@ import (
 	"github.com/infinirl/infinirl/token/bpe"
 )
 
-// Tokenizer returns the tokenizer of a name: bytes, or the path of a tokenizer.json.
+// Tokenizer returns the tokenizer of a name: bytes, or the path of a tokenizer.json or
+// of a folder with one.
 func Tokenizer(name string) (token.Tokenizer, error) {
 	if name == "bytes" {
 		return token.Bytes{}, nil
+	}
+	if isFolder(name) {
+		name = filepath.Join(name, tokenizerFile)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -27,15 +31,6 @@ func Tokenizer(name string) (token.Tokenizer, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return tokenizer, nil
-}
-
-// Renderer returns the ChatML renderer over a tokenizer, named as Tokenizer names it.
-func Renderer(tokenizer string) (chat.Renderer, error) {
-	t, err := Tokenizer(tokenizer)
-	if err != nil {
-		return nil, err
-	}
-	return chat.NewChatML(t)
 }
 
 // Scorer gives log-probs under the actor of a checkpoint, a directory with an actor or

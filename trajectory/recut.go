@@ -56,7 +56,8 @@ func (o *Recording) verbatim() bool {
 // fit, and the recorded message stands for what would be sampled.
 //
 // A trajectory that the condenser ends early comes back with the status of StatusOf,
-// and reason tells why; err is any other failure.
+// and reason tells why; a summary that no reply follows is taken back. err is any other
+// failure.
 func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t *Trajectory, reason, err error) {
 	r, verbatim := NewRecorder(o.ID, o.Group, renderer, condenser), o.verbatim()
 	r.t.Tools = o.Tools
@@ -71,6 +72,7 @@ func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t
 			err = r.tell(o.Messages[at:next])
 		}
 		if status, ok := StatusOf(err); ok {
+			r.takeBack()
 			return r.Close(status), err, nil
 		}
 		if err != nil {
@@ -79,6 +81,21 @@ func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t
 		at = next
 	}
 	return r.Close(Finished), nil, nil
+}
+
+// takeBack removes summaries from the end of the log: the reply that they made room
+// for did not fit all the same. So the log alone is cut again as the recording was.
+func (r *Recorder) takeBack() {
+	t := r.t
+	n := t.Len()
+	for n > 0 && t.Entries[n-1].Summary {
+		n--
+	}
+	if n == t.Len() {
+		return
+	}
+	t.Entries = t.Entries[:n]
+	t.Segments = slices.DeleteFunc(t.Segments, func(s Segment) bool { return s.Start > n })
 }
 
 // tell appends recorded messages that were not sampled, the tools' schemas with the

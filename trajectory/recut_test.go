@@ -187,3 +187,50 @@ func TestRecutOfATrajectoryWithTools(t *testing.T) {
 		}
 	}
 }
+
+// A summary behind which the reply does not fit either is taken back: the log ends as
+// it does where the condenser is told of no such reply.
+func TestSummariesWithoutAReplyAreTakenBack(t *testing.T) {
+	t.Parallel()
+	renderer, err := chat.NewChatML(token.Bytes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := condense.DefaultFor(condense.Summary, 900)
+	c.Set("summary_tokens", 60)
+	condenser, err := condense.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Recording{ID: "t", Messages: []RecordedMessage{user("q"), assistant(strings.Repeat("a ", 100)), user("r"), assistant(strings.Repeat("b ", 150)), user("s"), assistant(strings.Repeat("c ", 425))}}
+	asked := 0
+	o.Summarize = func(_ []int32, n int) ([]int32, error) {
+		asked++
+		return renderer.EncodeText(strings.Repeat("s", n))
+	}
+	tr, reason, err := Recut(o, renderer, condenser)
+	if err != nil || reason == nil || tr.Status != ContextOverflow || asked == 0 {
+		t.Fatalf("%d summaries, %v, %v, %v", asked, tr.Status, reason, err)
+	}
+	o.Messages = o.Messages[:5]
+	whole, reason, err := Recut(o, renderer, condenser)
+	if err != nil || reason != nil {
+		t.Fatal(reason, err)
+	}
+	whole.Status = tr.Status
+	if got, want := marshal(t, tr), marshal(t, whole); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func marshal(t *testing.T, tr *Trajectory) string {
+	t.Helper()
+	if err := tr.Validate(); err != nil {
+		t.Error(err)
+	}
+	text, err := json.Marshal(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -691,7 +691,7 @@ func FuzzEvents(f *testing.F) {
 				switch {
 				case m.NotSampled && m.Role != chat.Assistant, m.Task && m.Role != chat.User:
 					t.Errorf("message %d of %s: role %s, not sampled %v, task %v", i, r.ID, m.Role, m.NotSampled, m.Task)
-				case m.LogProbs != nil && len(m.LogProbs) != len(m.IDs):
+				case m.LogProbs != nil && len(m.LogProbs) != len(m.sampledIDs()):
 					t.Errorf("message %d of %s: %d log-probs for %d ids", i, r.ID, len(m.LogProbs), len(m.IDs))
 				}
 			}

@@ -14,29 +14,33 @@ func matchTrajectory(d document) bool {
 	return form == trajectory.Form
 }
 
-// readTrajectory takes the log of a trajectory, with its ids; what a summary rule
-// wrote is left out. Generation prefixes go to the message before the reply, and
-// what completes a reply to the message after it.
+// readTrajectory takes the log of a trajectory as it stands: ids, what of them was
+// sampled, tasks, and how it ended. What a summary rule wrote is left out. The schemas
+// of tools are among the ids of the first message.
 func readTrajectory(d document) ([]Run, error) {
 	var t trajectory.Trajectory
 	if err := json.Unmarshal(d.file.data[d.start:d.end], &t); err != nil {
 		return nil, d.errorf("%v", err)
 	}
-	run := Run{ID: t.ID, Group: t.GroupID, Score: t.Score, HasScore: t.HasScore}
-	var suffix []int32
-	for _, e := range t.Entries {
+	run := Run{ID: t.ID, Group: t.GroupID, Score: t.Score, HasScore: t.HasScore,
+		Outcome: Outcome{Status: t.Status, Error: t.Error, Success: t.Success, HasSuccess: t.HasSuccess}}
+	if err := run.options(d.object); err != nil {
+		return nil, err
+	}
+	for i := range t.Entries {
+		e := &t.Entries[i]
 		if e.Summary {
 			continue
 		}
-		m := Message{Message: e.Message, IDs: slices.Concat(suffix, e.IDs), at: d.value}
-		m.NotSampled = e.Message.Role == chat.Assistant && !e.Sampled()
-		suffix = nil
-		if e.Sampled() {
-			if n := len(run.Messages); n > 0 {
-				run.Messages[n-1].IDs = slices.Concat(run.Messages[n-1].IDs, m.IDs[:len(m.IDs)-len(e.IDs)], e.IDs[:e.Start])
-			}
-			m.IDs, suffix = e.IDs[e.Start:e.End], e.IDs[e.End:]
-			m.LogProbs = e.LogProbs
+		if k := slices.IndexFunc(e.IDs, func(id int32) bool { return id < 0 }); k >= 0 {
+			return nil, d.errorf("entries[%d].ids[%d]: token id %d, want 0 or more", i, k, e.IDs[k])
+		}
+		m := Message{Message: e.Message, IDs: e.IDs, Versions: e.Versions, Reward: e.Reward, Task: e.Task && e.Message.Role == chat.User, at: d.value}
+		if m.IDs == nil {
+			m.IDs = []int32{}
+		}
+		if e.Message.Role == chat.Assistant {
+			m.Start, m.End, m.LogProbs, m.NotSampled = e.Start, e.End, e.LogProbs, !e.Sampled()
 		}
 		run.Messages = append(run.Messages, m)
 	}

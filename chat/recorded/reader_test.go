@@ -466,7 +466,7 @@ func fuzzForm(f *testing.F, name string) {
 		}
 		for _, r := range runs {
 			for _, m := range r.Messages {
-				if m.LogProbs != nil && len(m.LogProbs) != len(m.IDs) {
+				if m.LogProbs != nil && len(m.LogProbs) != len(m.sampledIDs()) {
 					t.Errorf("%d log-probs for %d ids", len(m.LogProbs), len(m.IDs))
 				}
 				if len(m.ToolCalls) > 0 && m.Role != "assistant" {

@@ -39,6 +39,8 @@ type Run struct {
 	// Score is the outcome, if the recording tells it.
 	Score    float64
 	HasScore bool
+	// Outcome is what a trajectory of this project tells beside the score.
+	Outcome Outcome
 	// Notices counts what could not be taken as it was recorded, by kind: one line
 	// each for people, such as "images shown as [image]".
 	Notices map[string]int
@@ -52,13 +54,29 @@ func (r *Run) notice(kind string) {
 	r.Notices[kind]++
 }
 
+// Outcome is how a trajectory of this project ended.
+type Outcome struct {
+	// Status is "" where the recording does not tell it.
+	Status trajectory.Status
+	Error  string
+	// Success tells whether the task was solved, if HasSuccess.
+	Success, HasSuccess bool
+}
+
 // Message is a recorded message.
 type Message struct {
 	chat.Message
 	// IDs are the token ids that were recorded with the message, nil if none.
 	IDs []int32
-	// LogProbs belong to IDs, nil if none were recorded.
+	// Start and End bound the ids that were sampled, where the recording tells it;
+	// both 0: all ids of an assistant message.
+	Start, End int
+	// LogProbs belong to the sampled ids, nil if none were recorded.
 	LogProbs []float32
+	// Versions are those of the policy that sampled, and Reward is what the message
+	// earned at once: trajectories of this project tell them.
+	Versions trajectory.Versions
+	Reward   float64
 	// NotSampled marks an assistant message that the policy did not write: a
 	// demonstration, copied context, a command of the user. It is shown and never
 	// trained.

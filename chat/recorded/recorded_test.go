@@ -58,6 +58,9 @@ func writeRun(r Run) string {
 		if m.IDs != nil {
 			fmt.Fprintf(&b, " ids %v", m.IDs)
 		}
+		if m.End > m.Start {
+			fmt.Fprintf(&b, " sampled [%d,%d)", m.Start, m.End)
+		}
 		if m.LogProbs != nil {
 			fmt.Fprintf(&b, " log-probs %v", m.LogProbs)
 		}
@@ -227,4 +230,12 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// sampledIDs are those that the log-probs of a message belong to.
+func (m Message) sampledIDs() []int32 {
+	if m.End > m.Start {
+		return m.IDs[m.Start:m.End]
+	}
+	return m.IDs
 }

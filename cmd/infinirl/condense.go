@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/infinirl/infinirl/assembly"
-	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/batch/stream"
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/condense"
-	"github.com/infinirl/infinirl/trajectory"
 )
 
 // condenseCommand cuts recorded runs into segments.
@@ -38,11 +35,19 @@ type condenseCommand struct {
 	TrainSummary    bool     `help:"Of summary: make summaries trainable."`
 	MaxSegments     int      `help:"End a run after this many segments (0: no bound)."`
 
-	Reply     int    `help:"Tokens reserved for a reply; at least the recorded reply's own."`
-	Tokenizer string `default:"bytes" help:"A tokenizer.json of byte-level BPE, or bytes: every byte is a token."`
+	Reply            int               `help:"Tokens reserved for a reply; at least the recorded reply's own."`
+	Tokenizer        string            `default:"bytes" help:"A tokenizer.json of byte-level BPE or a folder with one, or bytes: every byte is a token."`
+	ChatTemplate     string            `placeholder:"FILE" help:"Chat template that writes the messages: a Jinja file, a tokenizer_config.json, the folder of a Hugging Face model, or auto: the one beside the tokenizer. ChatML if not given."`
+	TemplateVariable map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable of the chat template, e.g. enable_thinking=false. Repeatable."`
+	CallFormat       string            `placeholder:"NAME" help:"How calls are written: hermes, qwen3-coder, llama3-json, search-r1 or none. What the chat template writes if not given."`
 
-	Output  outputPath `short:"o" placeholder:"FILE" help:"Write the segments to this file: JSON Lines, or a batch if it ends in .safetensors."`
+	GroupBy string `placeholder:"FIELD" help:"Field of a recording that names the group of a run; dotted: meta.task."`
+	Score   string `placeholder:"FIELD" help:"Field of a recording that holds its score."`
+	Scores  string `placeholder:"FILE" help:"Scores by the ids of runs: JSON Lines {\"id\": ..., \"score\": ...}, or CSV with the columns id and score."`
+
+	Output  outputPath `short:"o" placeholder:"FILE" help:"Write the segments to this file: .jsonl, or .safetensors; - is standard output."`
 	Log     outputPath `placeholder:"FILE" help:"Write the trajectories, logs and records, as JSON Lines to this file."`
+	Verbose bool       `short:"v" help:"Print tables beside -o and --log too, not only a summary."`
 	JSON    bool       `name:"json" help:"Print JSON, one run a line, instead of tables."`
 	Draw    bool       `help:"Draw the segments instead of tables."`
 	Compare bool       `help:"Compare all rules side by side."`
@@ -51,6 +56,7 @@ type condenseCommand struct {
 // Help shows an example.
 func (condenseCommand) Help() string {
 	return `Prints how a rule cuts recorded runs, segment by segment; with -o writes the segments for training.
+Reads run by run: files may be of any size, and compressed by gzip or zstd.
 
 Example:
   echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' | infinirl condense - --high 4096 --draw`
@@ -93,46 +99,136 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	renderer, err := assembly.Renderer(c.Tokenizer)
+	renderer, err := c.renderer()
 	if err != nil {
-		return badInput(fmt.Errorf("--tokenizer: %w", err))
-	}
-	files, err := readFiles(ctx, c.Files, std)
-	if err != nil {
-		return err
-	}
-	if err := c.validateFiles(files); err != nil {
 		return badInput(err)
 	}
-	if c.Compare {
-		return c.compare(ctx, files, renderer, std.out)
-	}
-	cuts, err := c.cutAll(ctx, files, renderer, c.config(c.Rule))
+	scores, err := readScores(ctx, c.Scores, std)
 	if err != nil {
 		return err
 	}
-	if c.Output != "" {
-		if err := writeOutput(string(c.Output), std, func(w io.Writer) error { return writeSegments(w, string(c.Output), cuts) }); err != nil {
-			return err
-		}
-		warnUnearned(std.err, cuts)
+	recordings, err := findRecordings(ctx, c.Files, std)
+	if err != nil {
+		return err
 	}
-	if c.Log != "" {
-		all := make([]*trajectory.Trajectory, len(cuts))
-		for i := range cuts {
-			all[i] = cuts[i].t
-		}
-		if err := writeOutput(string(c.Log), std, func(w io.Writer) error { return trajectory.WriteAll(w, all) }); err != nil {
-			return err
+	if err := c.validateRecordings(recordings); err != nil {
+		return badInput(err)
+	}
+	format := stream.JSONLines
+	if c.Output != "" && c.Output != "-" {
+		if format, err = stream.FormatOf(string(c.Output)); err != nil {
+			return badInput(fmt.Errorf("-o: %w", err))
 		}
 	}
+	told := &tally{bytes: c.Tokenizer == "bytes", trainSummaries: c.TrainSummary, scores: scores}
+	runs := &runReader{recordings: recordings, options: recorded.Options{GroupBy: c.GroupBy, Score: c.Score}, scores: scores, tally: told}
+	if c.Compare {
+		return c.compare(ctx, std, runs, renderer)
+	}
+	cutter, err := c.cutter(renderer, c.Rule)
+	if err != nil {
+		return err
+	}
+	err = withOutput(string(c.Output), std, func(out *os.File) error {
+		return withOutput(string(c.Log), std, func(log *os.File) error {
+			return c.cutAll(ctx, std, runs, cutter, newSegmentWriter(out, format), newLogWriter(log))
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if !c.prints() {
+		w := std.out
+		if c.Output == "-" || c.Log == "-" {
+			w = std.err
+		}
+		if _, err := fmt.Fprintln(w, told.summary()); err != nil {
+			return err
+		}
+	}
+	told.print(std.err)
+	return nil
+}
+
+// withOutput is writeFile of a file that may be none.
+func withOutput(path string, std streams, write func(*os.File) error) error {
+	if path == "" {
+		return write(nil)
+	}
+	return writeFile(path, std, write)
+}
+
+// prints tells whether every run is printed, and not a summary alone.
+func (c *condenseCommand) prints() bool {
+	return c.Verbose || c.Draw || c.JSON || c.Output == "" && c.Log == ""
+}
+
+// cutAll cuts all runs; each is printed and written as it comes.
+func (c *condenseCommand) cutAll(ctx context.Context, std streams, runs *runReader, cutter *cutter, segments *segmentWriter, log *logWriter) error {
+	defer segments.close()
+	print := func(*cut) error { return nil }
 	switch {
-	case c.Output == "-" || c.Log == "-":
-		return nil
 	case c.JSON:
-		return printJSON(std.out, cuts)
+		print = printJSON(std.out)
+	case c.prints():
+		print = func(one *cut) error { return printText(std.out, one, c.Draw) }
+	default:
+		progress := std.progress()
+		defer progress.Close()
+		runs.progress = progress
 	}
-	return printText(std.out, cuts, c.Draw)
+	told := runs.tally
+	err := runs.each(ctx, std, func(run *recorded.Run, file string) error {
+		one, err := cutter.cut(run, file)
+		if err != nil {
+			return badInput(err)
+		}
+		told.add(one)
+		if err := segments.add(one.t); err != nil {
+			return err
+		}
+		if err := log.add(one.t); err != nil {
+			return err
+		}
+		return print(one)
+	})
+	if err != nil {
+		return err
+	}
+	if err := segments.finish(ctx); err != nil {
+		return err
+	}
+	told.segments = segments
+	if err := log.finish(); err != nil {
+		return err
+	}
+	if c.prints() && !c.JSON {
+		_, err = fmt.Fprintln(std.out, told.summary())
+	}
+	return err
+}
+
+// renderer returns the renderer that the flags name.
+func (c *condenseCommand) renderer() (chat.Renderer, error) {
+	variables := make(map[string]any, len(c.TemplateVariable))
+	for name, text := range c.TemplateVariable {
+		variables[name] = text
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			variables[name] = n
+		} else if text == "true" || text == "false" {
+			variables[name] = text == "true"
+		}
+	}
+	renderer, err := assembly.Renderer(c.Tokenizer, assembly.ChatTemplate{Name: c.ChatTemplate, CallFormat: c.CallFormat, Variables: variables})
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
+	if c.Mode == "result" && (c.Rule == "tool-fifo" || c.Compare) {
+		if err := assembly.TakesBareResults(renderer); err != nil {
+			return nil, fmt.Errorf("--mode result: the chat template refuses results whose calls are not shown, want --mode pair: %w", err)
+		}
+	}
+	return renderer, nil
 }
 
 // validate refuses flags that contradict each other.
@@ -146,189 +242,38 @@ func (c *condenseCommand) validate() error {
 		return errors.New("--draw and --compare: want one of them")
 	case c.Compare && (c.Output != "" || c.Log != ""):
 		return errors.New("--compare cuts with every rule and writes no segments: leave out -o and --log")
-	case (c.Draw || c.JSON) && (c.Output == "-" || c.Log == "-"):
-		return errors.New("--draw and --json print to standard output: want a file for -o and --log")
+	case (c.Draw || c.JSON || c.Verbose) && (c.Output == "-" || c.Log == "-"):
+		return errors.New("--draw, --json and --verbose print to standard output: want a file for -o and --log")
 	case c.Output == "-" && c.Log == "-":
 		return errors.New("-o and --log: both standard output, want another file for one of them")
 	case c.Output != "" && c.Log != "" && sameFile(string(c.Output), string(c.Log)):
 		return fmt.Errorf("-o and --log: both %s, want two files", c.Log)
+	case c.Scores != "" && c.Score != "":
+		return errors.New("--score and --scores: want one of them")
+	case c.Scores == "-" && slices.Contains(c.Files, "-"):
+		return errors.New("--scores: standard input holds the recorded runs: want a file")
 	}
 	return nil
 }
 
-// validateFiles refuses a recording that is given twice or would be replaced.
-func (c *condenseCommand) validateFiles(files []recordedFile) error {
-	seen := make(map[string]string, len(files)) // the path of each, as given
-	for _, file := range files {
+// validateRecordings refuses a recording that is given twice or would be replaced.
+func (c *condenseCommand) validateRecordings(recordings []recording) error {
+	seen := make(map[string]string, len(recordings)) // the path of each, as given
+	for _, r := range recordings {
 		switch {
-		case c.Output != "" && sameFile(file.path, string(c.Output)):
+		case c.Output != "" && sameFile(r.path, string(c.Output)):
 			return fmt.Errorf("-o: %s is a recording that is read: want another file", c.Output)
-		case c.Log != "" && sameFile(file.path, string(c.Log)):
+		case c.Log != "" && sameFile(r.path, string(c.Log)):
 			return fmt.Errorf("--log: %s is a recording that is read: want another file", c.Log)
 		}
-		path := file.path
+		path := r.path
 		if resolved, err := filepath.EvalSymlinks(path); err == nil {
 			path = absolute(resolved)
 		}
 		if before, twice := seen[path]; twice {
-			return fmt.Errorf("%s and %s are one recording, want each once", before, file.path)
+			return fmt.Errorf("%s and %s are one recording, want each once", before, r.path)
 		}
-		seen[path] = file.path
+		seen[path] = r.path
 	}
 	return nil
-}
-
-// recordedFile is a file with the runs in it.
-type recordedFile struct {
-	path string
-	name string // in errors
-	runs []recorded.Run
-}
-
-// recordingNames are how files with recordings end.
-var recordingNames = []string{".json", ".jsonl", ".traj"}
-
-// readFiles reads the recorded runs of all files. Of a folder, files that hold no
-// run are passed over, and named on standard error; one file must hold a run.
-func readFiles(ctx context.Context, paths []string, std streams) ([]recordedFile, error) {
-	var files []recordedFile
-	read := func(path string) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r, name, err := openInput(ctx, path, std)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		runs, err := recorded.Read(name, r)
-		if err != nil {
-			return badInput(err)
-		}
-		files = append(files, recordedFile{path, name, runs})
-		return nil
-	}
-	for _, path := range paths {
-		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
-			if err := read(path); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		before := len(files)
-		err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !slices.Contains(recordingNames, filepath.Ext(path)) {
-				return err
-			}
-			if err := read(path); errors.Is(err, recorded.ErrNoRuns) {
-				fmt.Fprintf(std.err, "passed over: %v\n", err)
-			} else if err != nil {
-				return err
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		if len(files) == before {
-			return nil, badInput(fmt.Errorf("%s: no recorded runs: want files with them that end in %s", path, strings.Join(recordingNames, ", ")))
-		}
-	}
-	return files, nil
-}
-
-// cut is one recorded run after condensing.
-type cut struct {
-	file   string
-	run    recorded.Run
-	t      *trajectory.Trajectory
-	reason error // why it ended early
-}
-
-// cutAll cuts all runs. The name of the file is part of trajectory ids where there
-// are several files.
-func (c *condenseCommand) cutAll(ctx context.Context, files []recordedFile, renderer chat.Renderer, config condense.Config) ([]cut, error) {
-	condenser, err := condense.New(config)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	var cuts []cut
-	for _, file := range files {
-		for _, run := range file.runs {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			recording := newRecording(run)
-			if len(files) > 1 {
-				recording.ID, recording.Group = file.name+":"+recording.ID, file.name+":"+recording.Group
-			}
-			recording.Reply = c.Reply
-			recording.Summarize = func(_ []int32, tokens int) ([]int32, error) { return standIn(renderer, tokens) }
-			t, reason, err := trajectory.Recut(recording, renderer, condenser)
-			if err != nil {
-				return nil, badInput(fmt.Errorf("%s:%d: %w", file.name, run.Line, err))
-			}
-			t.Score, t.HasScore = run.Score, run.HasScore
-			cuts = append(cuts, cut{file: file.name, run: run, t: t, reason: reason})
-		}
-	}
-	return cuts, nil
-}
-
-// newRecording prepares a run for cutting.
-func newRecording(run recorded.Run) trajectory.Recording {
-	recording := trajectory.Recording{ID: run.ID, Group: run.Group, Tools: run.Tools}
-	for _, m := range run.Messages {
-		recording.Messages = append(recording.Messages, trajectory.RecordedMessage{
-			Message: m.Message, IDs: m.IDs, LogProbs: m.LogProbs, NotSampled: m.NotSampled, Task: m.Task,
-		})
-	}
-	return recording
-}
-
-// standIn is text of the length of the longest summary: nobody is here to write one.
-func standIn(renderer chat.Renderer, tokens int) ([]int32, error) {
-	stop := renderer.Stop()[0]
-	ids, err := renderer.EncodeText(strings.Repeat("summary ", tokens))
-	if err != nil {
-		return nil, err
-	}
-	return append(ids[:max(0, min(len(ids), tokens-len(stop)))], stop...), nil
-}
-
-// warnUnearned tells of runs that the rule could not carry to their end: the score
-// that their rows have is that of the whole recording.
-func warnUnearned(w io.Writer, cuts []cut) {
-	early := 0
-	for _, c := range cuts {
-		if c.reason != nil && c.t.HasScore {
-			early++
-		}
-	}
-	if early > 0 {
-		fmt.Fprintf(w, "infinirl: %d of %d runs did not fit to their end; their rows carry the score of the whole recording: raise --high, or see --compare for another rule\n", early, len(cuts))
-	}
-}
-
-// writeSegments writes the segments of all runs as a batch, without the columns
-// that recordings do not tell.
-func writeSegments(w io.Writer, path string, cuts []cut) error {
-	all := make([]*trajectory.Trajectory, len(cuts))
-	for i, c := range cuts {
-		all[i] = c.t
-	}
-	b, err := batch.FromTrajectories(all)
-	if err != nil {
-		return err
-	}
-	for _, t := range all {
-		if len(t.Segments) == 0 { // it never fitted: an empty row tells that it was there, and how it ended
-			b.Rows = append(b.Rows, batch.Row{TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Score: t.Score, HasScore: t.HasScore})
-			b.CuSeqLens = append(b.CuSeqLens, int64(b.Tokens()))
-		}
-	}
-	if strings.HasSuffix(path, ".safetensors") {
-		return b.WriteSafetensors(w, batch.Plain)
-	}
-	return b.WriteJSONLines(w)
 }

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/infinirl/infinirl/chat"
-	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -38,11 +39,12 @@ type runReport struct {
 	Score    *float64          `json:"score,omitempty"`
 	Status   trajectory.Status `json:"status"`
 	Reason   string            `json:"reason,omitempty"`
+	Notices  map[string]int    `json:"notices,omitempty"`
 	Segments []segmentReport   `json:"segments"`
 }
 
-func (c cut) report() (runReport, error) {
-	r := runReport{File: c.file, Run: c.run.ID, Form: c.run.Form, Messages: len(c.run.Messages), Status: c.t.Status, Segments: []segmentReport{}}
+func (c *cut) report() (runReport, error) {
+	r := runReport{File: c.file, Run: c.run.ID, Form: c.run.Form, Messages: len(c.run.Messages), Status: c.t.Status, Notices: c.run.Notices, Segments: []segmentReport{}}
 	if c.t.HasScore {
 		r.Score = &c.t.Score
 	}
@@ -73,162 +75,92 @@ func (c cut) report() (runReport, error) {
 	return r, nil
 }
 
-func printJSON(w io.Writer, cuts []cut) error {
+// printJSON returns what writes a run as a line of JSON.
+func printJSON(w io.Writer) func(*cut) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	for _, c := range cuts {
+	return func(c *cut) error {
 		r, err := c.report()
 		if err != nil {
 			return err
 		}
-		if err := e.Encode(r); err != nil {
-			return err
-		}
+		return e.Encode(r)
 	}
-	return nil
 }
 
-// printText writes of every run a line, then its segments as a table or drawn, and
-// a line about all runs.
-func printText(w io.Writer, cuts []cut, draw bool) error {
-	ended := make(map[trajectory.Status]int)
-	segments := 0
-	for _, c := range cuts {
-		r, err := c.report()
-		if err != nil {
+// printText writes of a run a line, then its segments as a table or drawn.
+func printText(w io.Writer, c *cut, draw bool) error {
+	r, err := c.report()
+	if err != nil {
+		return err
+	}
+	messages := fmt.Sprintf("%d messages", r.Messages)
+	if r.Played < r.Messages {
+		messages = fmt.Sprintf("%d of %d messages played", r.Played, r.Messages)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s (%s): %s, %d tokens, %d segments, %s", shown(r.Run), r.Form, messages, r.Tokens, len(r.Segments), r.Status)
+	if r.Score != nil {
+		fmt.Fprintf(&text, ", score %g", *r.Score)
+	}
+	text.WriteByte('\n')
+	if r.Reason != "" {
+		fmt.Fprintf(&text, "  %s\n", shown(r.Reason))
+	}
+	if draw {
+		if err := c.t.DrawSegments(&text); err != nil {
 			return err
 		}
-		ended[r.Status]++
-		segments += len(r.Segments)
-		messages := fmt.Sprintf("%d messages", r.Messages)
-		if r.Played < r.Messages {
-			messages = fmt.Sprintf("%d of %d messages played", r.Played, r.Messages)
-		}
-		fmt.Fprintf(w, "%s (%s): %s, %d tokens, %d segments, %s", r.Run, r.Form, messages, r.Tokens, len(r.Segments), r.Status)
-		if r.Score != nil {
-			fmt.Fprintf(w, ", score %g", *r.Score)
-		}
-		fmt.Fprintln(w)
-		if r.Reason != "" {
-			fmt.Fprintf(w, "  %s\n", r.Reason)
-		}
-		if draw {
-			if err := c.t.DrawSegments(w); err != nil {
-				return err
-			}
-			continue
-		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		if len(r.Segments) > 0 {
-			fmt.Fprintln(t, "inv_iter\tkept\tdropped\treplaced\tbefore\tafter\tprompt\tresponse\ttrainable\t")
-		}
+	} else if len(r.Segments) > 0 {
+		t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(t, "inv_iter\tkept\tdropped\treplaced\tbefore\tafter\tprompt\tresponse\ttrained\t")
 		for _, s := range r.Segments {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", s.InvIter, s.Kept, s.Dropped, s.Replaced, s.TokensBefore, s.TokensAfter, s.Prompt, s.Response, s.Trainable, s.Kind)
+			number := fmt.Sprint(s.InvIter)
+			if s.Kind != "" {
+				number = s.Kind + " " + number
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", number, short(s.Kept), short(s.Dropped), short(s.Replaced),
+				short(s.TokensBefore), short(s.TokensAfter), short(s.Prompt), short(s.Response), short(s.Trainable))
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d runs, %d segments: %d finished, %d truncated, %d context_overflow\n", len(cuts), segments,
-		ended[trajectory.Finished], ended[trajectory.Truncated], ended[trajectory.ContextOverflow])
+	_, err = io.WriteString(w, text.String())
 	return err
 }
 
-// ruleReport is what one rule does to all runs. Sizes are tokens.
-type ruleReport struct {
-	Rule            string  `json:"rule"`
-	Runs            int     `json:"runs"`
-	Finished        int     `json:"finished"`
-	Truncated       int     `json:"truncated"`
-	ContextOverflow int     `json:"context_overflow"`
-	Segments        int     `json:"segments"`
-	Replies         int     `json:"replies"`
-	Processed       int     `json:"processed_tokens"`
-	Prefill         int     `json:"prefill_tokens"`
-	Decode          int     `json:"decode_tokens"`
-	Reused          float64 `json:"reused_share"`
-	Dropped         int     `json:"dropped_tokens"`
-	SegmentsPerMTok float64 `json:"segments_per_million_tokens"`
-	TrainingTokens  int     `json:"training_tokens"`
-	TrainableTokens int     `json:"trainable_tokens"`
+// short writes a number in at most five characters, so that tables fit a terminal:
+// what is longer with three digits and the thousands, millions and so on that they are.
+func short(n int) string {
+	if n < 1e5 {
+		return fmt.Sprint(n)
+	}
+	v := float64(n)
+	unit := -1
+	for v >= 999.5 && unit < len("kMGTPE")-1 {
+		v, unit = v/1000, unit+1
+	}
+	digits := 0
+	if v < 99.95 {
+		digits = 1
+	}
+	if v < 9.995 {
+		digits = 2
+	}
+	return fmt.Sprintf("%.*f%c", digits, v, "kMGTPE"[unit])
 }
 
-// compare cuts all runs with every rule and prints what each costs.
-func (c *condenseCommand) compare(ctx context.Context, files []recordedFile, renderer chat.Renderer, w io.Writer) error {
-	var reports []ruleReport
-	for _, rule := range condense.Rules() {
-		cuts, err := c.cutAll(ctx, files, renderer, c.config(rule))
-		if err != nil {
-			return err
-		}
-		r, err := summarise(rule, cuts)
-		if err != nil {
-			return err
-		}
-		reports = append(reports, r)
+// shown returns text of a recording as it may be printed: what a terminal would act on
+// or cannot show is written as in a quoted string of Go.
+func shown(text string) string {
+	printable := utf8.ValidString(text)
+	for _, r := range text {
+		printable = printable && unicode.IsPrint(r)
 	}
-	if c.JSON {
-		e := json.NewEncoder(w)
-		for _, r := range reports {
-			if err := e.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
+	if printable {
+		return text
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "rule\tfinished\tended early\tsegments\tprocessed\tprefill\tdecode\treused\tdropped\tsegments/Mtok\trow tokens\t")
-	for _, r := range reports {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f%%\t%d\t%.1f\t%d\t\n", r.Rule, r.Finished, r.Runs-r.Finished, r.Segments,
-			r.Processed, r.Prefill, r.Decode, 100*r.Reused, r.Dropped, r.SegmentsPerMTok, r.TrainingTokens)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(w, `processed: tokens the model computes, prefill and decode, with the cache of the last prompt kept
-reused: share of prompt tokens in that cache      dropped: tokens taken out of windows
-segments/Mtok: training prompts per million tokens of the logs      row tokens: prompts and responses of all segments
-`)
-	return err
-}
-
-func summarise(rule string, cuts []cut) (ruleReport, error) {
-	r := ruleReport{Rule: rule, Runs: len(cuts)}
-	var cost trajectory.Cost
-	logged := 0
-	for _, c := range cuts {
-		switch c.t.Status {
-		case trajectory.Finished:
-			r.Finished++
-		case trajectory.Truncated:
-			r.Truncated++
-		default:
-			r.ContextOverflow++
-		}
-		own, err := c.t.Cost()
-		if err != nil {
-			return r, err
-		}
-		cost.Add(own)
-		rows, err := c.t.Samples()
-		if err != nil {
-			return r, err
-		}
-		r.Segments += len(rows)
-		for _, row := range rows {
-			r.TrainingTokens += len(row.Prompt) + len(row.Response)
-			for _, m := range row.Mask {
-				if m {
-					r.TrainableTokens++
-				}
-			}
-		}
-		for _, e := range c.t.Entries {
-			logged += len(e.IDs)
-		}
-	}
-	r.Replies, r.Processed, r.Prefill, r.Decode, r.Dropped = cost.Replies, cost.Processed(), cost.Prefill(), cost.Decode, cost.Dropped
-	r.Reused = float64(cost.Reused) / float64(max(1, cost.Prompt))
-	r.SegmentsPerMTok = 1e6 * float64(r.Segments) / float64(max(1, logged))
-	return r, nil
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

@@ -119,10 +119,10 @@ func TestCondenseOutput(t *testing.T) {
 	}
 	for _, c := range []struct{ flags, want string }{
 		{"", `long (openai-messages): 27 messages, 3628 tokens, 3 segments, finished, score 1
-  inv_iter  kept  dropped  replaced  before  after  prompt  response  trainable
-         2     2        0         0      81     81     103      1236        340
-         1     4        8         0    1541    373     395       944        272
-         0     4       16         0    1541    373     395       896        224
+  inv_iter  kept  dropped  replaced  before  after  prompt  response  trained
+         2     2        0         0      81     81     103      1236      340
+         1     4        8         0    1541    373     395       944      272
+         0     4       16         0    1541    373     395       896      224
 1 runs, 3 segments: 1 finished, 0 truncated, 0 context_overflow
 `},
 		{"--draw", `long (openai-messages): 27 messages, 3628 tokens, 3 segments, finished, score 1
@@ -138,9 +138,9 @@ func TestCondenseOutput(t *testing.T) {
 `},
 		{"--rule summary", "long (openai-messages): 27 messages, "},
 		{"--json", `,"status":"finished","segments":[{"inv_iter":2,"messages_kept":2,`},
-		{"--compare", `         rule  finished  ended early  segments  processed  prefill  decode  reused  dropped  segments/Mtok  row tokens
-         none         0            1         1       1339      999     340   70.9%        0          648.9        1339
-    tool-fifo         1            0         3       3179     2343     836   76.8%     2336          826.9        3969
+		{"--compare", `         rule  done  early  segments  prefill  decode  reused  dropped  rows
+         none     0      1         1      999     340   70.9%        0  1339
+    tool-fifo     1      0         3     2343     836   76.8%     2336  3969
 `},
 		{"--compare --json", `"rule":"summary","runs":1,"finished":1,`},
 		{"-o -", `{"trajectory_id":"long","group_id":"long","inv_iter":2,"prompt_ids":[60,124,105,`},

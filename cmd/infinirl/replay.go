@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/trajectory"
 )
@@ -25,7 +27,7 @@ import (
 type replayCommand struct {
 	Paths       []string `arg:"" name:"path" help:"Batches (.safetensors or JSON Lines), trajectories (JSON Lines), or run directories."`
 	Log         string   `help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
-	Tokenizer   string   `help:"A tokenizer.json, or bytes: show differing tokens as text."`
+	Tokenizer   string   `help:"A tokenizer.json or a folder with one, or bytes: show differing tokens as text."`
 	Model       string   `help:"Checkpoint directory: recompute the log-probs of sampled tokens and report the drift."`
 	Temperature float64  `default:"1" help:"Temperature that the log-probs were sampled at."`
 	Show        int      `default:"5" help:"Most differing prompts that are shown."`
@@ -35,7 +37,9 @@ type replayCommand struct {
 // Help shows an example.
 func (replayCommand) Help() string {
 	return `Derives every prompt again from message log and condense record, and compares it with the one that was trained on.
-Exits with 1 if any differs.
+Exits with 1 if any differs. Of a run directory it replays the saved rollouts; of what condense wrote, the rows (-o) or
+the trajectories (--log). With --log every token of rows is compared with the log, else what the rows show of each other.
+Chat templates play no part: prompts are put together from token ids.
 
 Example:
   echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' | infinirl condense - --high 4096 -o - | infinirl replay -`
@@ -150,7 +154,7 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 		return e.Encode(r)
 	}
 	for _, d := range r.Mismatches {
-		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", d.File, d.text, d.Is, d.Derives)
+		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", shown(d.File), shown(d.text), d.Is, d.Derives)
 	}
 	_, err := fmt.Fprintf(w, "%d trajectories: %d of %d prompts match, %d of %d prompt tokens were known before and compared\n",
 		r.Trajectories, r.Matching, r.Prompts, r.Known, r.Tokens)
@@ -178,14 +182,21 @@ func (c *replayCommand) readLog(ctx context.Context, std streams) (map[string]*t
 	if c.Log == "" {
 		return nil, nil
 	}
+	if isFolder(c.Log) {
+		return nil, badInput(fmt.Errorf("--log: %s is a directory: want the trajectories that condense --log wrote; the rollouts of a run are replayed without", c.Log))
+	}
 	r, name, err := openInput(ctx, c.Log, std)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	all, err := trajectory.ReadAll(name, r)
-	if err != nil {
+	plain := bufio.NewReader(r)
+	if err := refuseCompressed(name, plain); err != nil {
 		return nil, badInput(fmt.Errorf("--log: %w", err))
+	}
+	all, err := trajectory.ReadAll(name, plain)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--log: want the trajectories that condense --log wrote: %w", err))
 	}
 	logs := make(map[string]*trajectory.Trajectory, len(all))
 	for _, t := range all {
@@ -216,7 +227,7 @@ func runFiles(paths []string) ([]string, error) {
 			return nil, err
 		}
 		if len(files) == found {
-			return nil, badInput(fmt.Errorf("%s: no batches under rollouts/: train with train.save_rollouts=true", path))
+			return nil, badInput(fmt.Errorf("%s: no batches under rollouts/: of a run the saved rollouts are replayed; train with --set train.save_rollouts=true, or name files that condense -o or --log wrote", path))
 		}
 	}
 	return files, nil
@@ -229,7 +240,11 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 		return nil, err
 	}
 	defer r.Close()
-	data, err := io.ReadAll(r)
+	plain := bufio.NewReader(r)
+	if err := refuseCompressed(name, plain); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(plain)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -257,6 +272,9 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 		b, err = batch.ReadJSONLines(bytes.NewReader(data))
 	}
 	if err != nil {
+		if _, isRun := recorded.Open(name, bytes.NewReader(data)).Next(); isRun == nil {
+			return nil, fmt.Errorf("%s: a recording, of which no prompts are known: cut it with infinirl condense %s --high N -o SEGMENTS.jsonl, and replay those", name, path)
+		}
 		return nil, badContent(name, err)
 	}
 	groups, err := b.Trajectories()
@@ -282,12 +300,24 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 	return rows, nil
 }
 
+// refuseCompressed returns the error of a compressed file.
+func refuseCompressed(name string, r *bufio.Reader) error {
+	start, _ := r.Peek(4)
+	switch {
+	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
+		return fmt.Errorf("%s: compressed by gzip: decompress it first, by gunzip -k", name)
+	case bytes.Equal(start, []byte("\x28\xb5\x2f\xfd")):
+		return fmt.Errorf("%s: compressed by zstd: decompress it first, by zstd -d", name)
+	}
+	return nil
+}
+
 // replay compares the prompts of one trajectory with its log, or if there is none,
 // with what its own rows have shown.
 func replay(rows []trajectory.Sample, logs map[string]*trajectory.Trajectory, logged bool) (trajectory.Replayed, error) {
 	for _, row := range rows {
 		if row.Condense == nil {
-			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record", chat.Excerpt(row.TrajectoryID), row.InvIter)
+			return trajectory.Replayed{}, fmt.Errorf("trajectory %s, inv_iter %d: no condense record, from which its prompt could be derived: want rows that condense -o wrote, or rollouts of a run", chat.Excerpt(row.TrajectoryID), row.InvIter)
 		}
 	}
 	if !logged {
@@ -295,7 +325,7 @@ func replay(rows []trajectory.Sample, logs map[string]*trajectory.Trajectory, lo
 	}
 	t := logs[rows[0].TrajectoryID]
 	if t == nil {
-		return trajectory.Replayed{}, fmt.Errorf("trajectory %s is not in the log", chat.Excerpt(rows[0].TrajectoryID))
+		return trajectory.Replayed{}, fmt.Errorf("trajectory %s is not in the log: want the one of --log that was written together with these rows, or no --log", chat.Excerpt(rows[0].TrajectoryID))
 	}
 	return t.Replay(rows)
 }

@@ -37,7 +37,7 @@ func TestReplay(t *testing.T) {
 	for _, rule := range []string{"tool-fifo", "tool-clear", "window", "discard-all", "summary"} {
 		for _, name := range []string{rule + ".jsonl", rule + ".safetensors"} {
 			segments, log := filepath.Join(dir, name), filepath.Join(dir, name+".log")
-			code, out, stderr := command(t, input, "condense", "-", "--high", "1500", "--rule", rule, "-o", segments, "--log", log)
+			code, out, stderr := command(t, input, "condense", "-", "--high", "1500", "--rule", rule, "-v", "-o", segments, "--log", log)
 			if code != 0 || !strings.Contains(out, "27 messages") {
 				t.Fatalf("%s: exit %d, %s%s", name, code, out, stderr)
 			}
