@@ -174,7 +174,7 @@ func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 func TestConfigurationsOfRunsAreBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), train.ConfigName)
-	if err := os.WriteFile(path, make([]byte, maxConfig+1), 0o644); err != nil {
+	if err := os.WriteFile(path, make([]byte, MaxSize+1), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadRun(filepath.Dir(path)); !errors.Is(err, bounded.ErrTooLarge) || !strings.Contains(err.Error(), path) {

@@ -39,8 +39,8 @@ func Shipped(name string) (Config, error) {
 // configuration is complete.
 const DefaultEnv = "search"
 
-// maxConfig bounds a configuration, which has a few kilobytes.
-const maxConfig = 1 << 20
+// MaxSize bounds a configuration, which has a few kilobytes.
+const MaxSize = 1 << 20
 
 // MergeBytes reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
@@ -143,7 +143,7 @@ func oneLine(err error) string {
 func ReadRun(dir string) (Config, error) {
 	var cfg Config
 	path := filepath.Join(dir, train.ConfigName)
-	text, err := bounded.ReadFile(path, maxConfig)
+	text, err := bounded.ReadFile(path, MaxSize)
 	if err != nil {
 		return cfg, fmt.Errorf("%s is not a run directory: %w", dir, err)
 	}

@@ -48,7 +48,7 @@ func (c *ablateCommand) AfterApply() error {
 }
 
 func (c *ablateCommand) Run(ctx context.Context, std streams) error {
-	cfg, err := c.load()
+	cfg, err := c.loadForAll()
 	if err != nil {
 		return err
 	}

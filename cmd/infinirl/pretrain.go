@@ -26,7 +26,7 @@ Example:
 }
 
 func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
-	cfg, err := c.load()
+	cfg, err := c.loadForAll()
 	if err != nil {
 		return err
 	}

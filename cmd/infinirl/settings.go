@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/terminal"
 	"github.com/infinirl/infinirl/train"
@@ -26,6 +27,17 @@ type settings struct {
 // then the overrides.
 func (s settings) load(overrides ...string) (config.Config, error) {
 	cfg, err := s.merge(append(slices.Clone(s.Set), overrides...))
+	return s.validated(cfg, err)
+}
+
+// loadForAll is load for a command that runs several methods or stages: a key without
+// effect in one may have an effect in another.
+func (s settings) loadForAll() (config.Config, error) {
+	cfg, err := s.merge(s.Set)
+	return s.validated(cfg.MayIdle(), err)
+}
+
+func (s settings) validated(cfg config.Config, err error) (config.Config, error) {
 	if err == nil {
 		if err = config.Explain(cfg.Validate()); err != nil && s.Config != "" {
 			err = fmt.Errorf("%s: %w", s.Config, err)
@@ -34,12 +46,26 @@ func (s settings) load(overrides ...string) (config.Config, error) {
 	return cfg, badInput(err)
 }
 
+// readConfig reads a file, or a pipe as shells make of <(command).
+func readConfig(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := bounded.ReadAll(file, config.MaxSize)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, nil
+}
+
 func (s settings) merge(overrides []string) (config.Config, error) {
 	name := string(s.Env)
 	var file []byte
 	if s.Config != "" {
 		var err error
-		if file, err = os.ReadFile(string(s.Config)); err != nil {
+		if file, err = readConfig(string(s.Config)); err != nil {
 			return config.Config{}, err
 		}
 		// The file may name the environment whose defaults it builds on.
