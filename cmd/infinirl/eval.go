@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/infinirl/infinirl/assembly"
@@ -63,8 +65,17 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 		return json.NewEncoder(std.out).Encode(e)
 	}
 	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "environment\ttasks\ttemperature\tsuccess\tsegments\ttokens\n%s\t%d\t%g\t%.3f\t%.2f\t%.0f\n",
-		cfg.Env, e.Tasks, e.Temperature, e.Success, e.SegmentsPerTrajectory, e.TokensPerTrajectory)
+	fmt.Fprint(table, "environment\ttasks\ttemperature\tsuccess\treturn\tsegments\ttokens")
+	names := slices.Sorted(maps.Keys(e.Environment))
+	for _, name := range names {
+		fmt.Fprint(table, "\t", name)
+	}
+	fmt.Fprintf(table, "\n%s\t%d\t%g\t%.3f\t%.3f\t%.2f\t%.0f",
+		cfg.Env, e.Tasks, e.Temperature, e.Success, e.ReturnMean, e.SegmentsPerTrajectory, e.TokensPerTrajectory)
+	for _, name := range names {
+		fmt.Fprintf(table, "\t%.3f", e.Environment[name])
+	}
+	fmt.Fprintln(table)
 	return table.Flush()
 }
 
