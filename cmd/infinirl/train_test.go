@@ -273,6 +273,7 @@ func TestConfigEvalAndHelp(t *testing.T) {
 		{[]string{"config", "--env", "keytodoor", "--set", "train.steps=7"}, "steps: 7"},
 		{[]string{"eval", "--env", "keytodoor", "--tasks", "8"}, "keytodoor"},
 		{[]string{"eval", "--env", "keytodoor", "--tasks", "8", "--temperature", "0", "--json"}, `"tasks":8`},
+		{[]string{"eval", "--env", "errands", "--tasks", "2"}, "right_keys"},
 		{[]string{"train", "--help"}, "Example:"},
 		{[]string{"pretrain", "--help"}, "Example:"},
 		{[]string{"eval", "--help"}, "Example:"},

@@ -358,7 +358,7 @@ func TestExpertUnderCondensing(t *testing.T) {
 		const tasks, reply = 200, 8
 		config := condense.DefaultFor(condense.ToolFIFO, 80)
 		config.Low = 56
-		segments, tokens, paid, past, cuts, most := 0, 0, 0, 0, 0, 0
+		segments, most, tokens, paid, past, furthest := 0, 0, 0, 0, 0, 0
 		for i := range tasks {
 			played, success, err := curriculumtest.PlayCondensed(world, world.Tasks.Task(env.Eval, i), world.Expert(), config, reply)
 			if err != nil {
@@ -376,20 +376,20 @@ func TestExpertUnderCondensing(t *testing.T) {
 			for k, s := range takes {
 				crossed := takes[min(k+delay, len(takes)-1)] - s
 				paid++
-				cuts += crossed
+				furthest = max(furthest, crossed)
 				if crossed > 0 {
 					past++
 				}
 			}
 		}
 		mean := float64(segments) / tasks
-		t.Logf("%s: %.2f segments (at most %d) and %.0f tokens a trajectory, window 80; %.3f of the keys pay past a cut, %.2f cuts on average",
-			name, mean, most, float64(tokens)/tasks, float64(past)/float64(paid), float64(cuts)/float64(paid))
+		t.Logf("%s: %.2f segments (at most %d) and %.0f tokens a trajectory, window 80; %.3f of the keys pay past a cut, %d cuts later at most",
+			name, mean, most, float64(tokens)/tasks, float64(past)/float64(paid), furthest)
 		if mean < 20 || mean > 24 {
 			t.Errorf("%s: %.2f segments, want about 22", name, mean)
 		}
-		if share := float64(past) / float64(paid); share < 0.9 || cuts > 2*paid {
-			t.Errorf("%s: %.3f of the keys pay past a cut, %d cuts for %d keys: want nearly all, and few", name, share, cuts, paid)
+		if share := float64(past) / float64(paid); share < 0.9 || furthest > 2 {
+			t.Errorf("%s: %.3f of the keys pay past a cut, %d later at most: want nearly all, and 1 or 2", name, share, furthest)
 		}
 	}
 }
