@@ -26,7 +26,7 @@ var order = []struct {
 	}},
 	{"engines", []string{
 		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
-		"env/search", "env/keytodoor", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
+		"env/search", "env/keytodoor", "env/errands", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
 	}},
 	{"loops", []string{"rollout", "pretrain", "terminal", "train/tensorboard", "train", "ablation"}},
 	{"assembly", []string{"bases", "configs", "config", "assembly"}},
@@ -39,6 +39,7 @@ var order = []struct {
 var implementations = map[string][]string{
 	"env/search":       {"assembly"},
 	"env/keytodoor":    {"assembly"},
+	"env/errands":      {"assembly"},
 	"policy/scripted":  {"assembly"},
 	"learner/embedded": {"assembly"},
 	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML

@@ -14,6 +14,7 @@ import (
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/env/curriculum"
+	"github.com/infinirl/infinirl/env/errands"
 	"github.com/infinirl/infinirl/env/keytodoor"
 	"github.com/infinirl/infinirl/env/search"
 	"github.com/infinirl/infinirl/learner/embedded"
@@ -22,7 +23,7 @@ import (
 )
 
 // worlds are the synthetic worlds, the default one first.
-var worlds = []func() curriculum.World{search.World, keytodoor.World}
+var worlds = []func() curriculum.World{search.World, keytodoor.World, errands.World, errands.WithLuck}
 
 // World returns the world of a name; the error lists the names there are.
 func World(name string) (curriculum.World, error) {

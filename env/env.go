@@ -29,6 +29,10 @@ type Observation struct {
 	Done   bool
 	// Success tells, when Done, whether the task was solved.
 	Success bool
+	// Metrics are what the environment counts of the trajectory so far beside the
+	// reward, such as the share of right answers: finite numbers by name. Those that
+	// came last are the trajectory's; nothing is trained on them.
+	Metrics map[string]float64
 }
 
 // Environment plays one trajectory, begun by Reset and ended by a step that is Done or by

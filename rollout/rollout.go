@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -181,6 +182,9 @@ func (e *Engine) turns(ctx context.Context, job Job, environment env.Environment
 			return false, trajectory.Failed, fmt.Errorf("turn %d: step: %w", turn, err)
 		}
 		recorder.Reward(observation.Reward)
+		if err := count(recorder.Trajectory(), observation.Metrics); err != nil {
+			return false, trajectory.Failed, fmt.Errorf("turn %d: step: %w", turn, err)
+		}
 		if err := recorder.Observe(observation.Messages...); err != nil {
 			return false, trajectory.Failed, fmt.Errorf("turn %d: %w", turn, err)
 		}
@@ -189,6 +193,19 @@ func (e *Engine) turns(ctx context.Context, job Job, environment env.Environment
 		}
 	}
 	return false, trajectory.Truncated, nil
+}
+
+// count keeps the newest metrics of the environment.
+func count(t *trajectory.Trajectory, metrics map[string]float64) error {
+	for name, value := range metrics {
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			return fmt.Errorf("metric %s: %v: want a finite number", name, value)
+		}
+	}
+	if metrics != nil {
+		t.Metrics = metrics
+	}
+	return nil
 }
 
 // act samples one assistant turn, or a summary, and records it.

@@ -20,12 +20,15 @@ import (
 
 // Evaluation is how a policy did on unseen tasks.
 type Evaluation struct {
-	Success               float64 `json:"success"`
-	Tasks                 int     `json:"tasks"`
-	SegmentsPerTrajectory float64 `json:"segments_per_trajectory"`
-	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
-	Temperature           float64 `json:"temperature"`
-	Failed                int     `json:"failed"` // trajectories that an error ended: no successes
+	Success    float64 `json:"success"`
+	ReturnMean float64 `json:"return_mean"`
+	// Environment are the environment's own metrics, as those of a training step.
+	Environment           map[string]float64 `json:"environment,omitempty"`
+	Tasks                 int                `json:"tasks"`
+	SegmentsPerTrajectory float64            `json:"segments_per_trajectory"`
+	TokensPerTrajectory   float64            `json:"tokens_per_trajectory"`
+	Temperature           float64            `json:"temperature"`
+	Failed                int                `json:"failed"` // trajectories that an error ended: no successes
 	// What the model was asked and went through (prefill and decode), a trajectory.
 	PolicyCallsPerTrajectory  float64 `json:"policy_calls_per_trajectory"`
 	SummaryCallsPerTrajectory float64 `json:"summary_calls_per_trajectory"`
@@ -94,7 +97,7 @@ func (t *Trainer) evaluate(ctx context.Context, what string, temperature float64
 		return Evaluation{}, fmt.Errorf("%s: %w", what, err)
 	}
 	m := summarise(played)
-	e := Evaluation{Success: m.Success, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
+	e := Evaluation{Success: m.Success, ReturnMean: m.ReturnMean, Environment: m.Environment, Tasks: len(jobs), SegmentsPerTrajectory: m.SegmentsPerTrajectory,
 		TokensPerTrajectory: m.TokensPerTrajectory, Temperature: temperature, Failed: m.Failed}
 	for _, p := range played {
 		cost, err := p.Cost()

@@ -93,7 +93,7 @@ func TestHostilePartsEndAtTheSameMetrics(t *testing.T) {
 	})
 	steps, summary := untimed(t, whole)
 	hostileSteps, hostileSummary := untimed(t, dir)
-	if !reflect.DeepEqual(steps, hostileSteps) || summary != hostileSummary {
+	if !reflect.DeepEqual(steps, hostileSteps) || !reflect.DeepEqual(summary, hostileSummary) {
 		t.Errorf("over hostile parts the run differs:\n%+v\n%+v\n%+v\n%+v", steps, hostileSteps, summary, hostileSummary)
 	}
 }

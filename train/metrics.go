@@ -34,8 +34,11 @@ type StepMetrics struct {
 	TokensPerTrajectory   float64 `json:"tokens_per_trajectory"`
 	TrainableTokens       int     `json:"trainable_tokens"`
 	RowTokens             int     `json:"row_tokens"`
-	AdvantageMean         float64 `json:"advantage_mean"`
-	AdvantageStd          float64 `json:"advantage_std"`
+	// Environment are the environment's own metrics, each a mean over the trajectories that
+	// state it; nil if none does.
+	Environment   map[string]float64 `json:"environment,omitempty"`
+	AdvantageMean float64            `json:"advantage_mean"`
+	AdvantageStd  float64            `json:"advantage_std"`
 	// LogProbDriftMax is the largest difference between the sampler's log-probs and
 	// the learner's before the update, in nats; 0 unless the learner recomputes them.
 	LogProbDriftMax float64 `json:"log_prob_drift_max"`

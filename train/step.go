@@ -66,6 +66,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 // summarise returns the metrics of trajectories as they were played.
 func summarise(played []*trajectory.Trajectory) (m StepMetrics) {
 	m.Trajectories = len(played)
+	m.Environment = environmentMetrics(played)
 	for _, t := range played {
 		m.SegmentsPerTrajectory += float64(len(t.Segments))
 		for _, e := range t.Entries {
@@ -92,6 +93,28 @@ func summarise(played []*trajectory.Trajectory) (m StepMetrics) {
 	m.SegmentsPerTrajectory /= n
 	m.TokensPerTrajectory /= n
 	return m
+}
+
+// environmentMetrics returns the mean of every metric of the environment over the
+// trajectories that state it and did not fail; nil if there is none.
+func environmentMetrics(played []*trajectory.Trajectory) map[string]float64 {
+	sum, n := map[string]float64{}, map[string]float64{}
+	for _, t := range played {
+		if !t.Status.Trainable() {
+			continue
+		}
+		for name, value := range t.Metrics {
+			sum[name] += value
+			n[name]++
+		}
+	}
+	if len(sum) == 0 {
+		return nil
+	}
+	for name := range sum {
+		sum[name] /= n[name]
+	}
+	return sum
 }
 
 // mostFailed returns an error that shows the first failure if more than half of the

@@ -89,7 +89,7 @@ func TestTwoRunsOfOneSeedAreOne(t *testing.T) {
 	}
 	stepsA, summaryA := untimed(t, a)
 	stepsB, summaryB := untimed(t, b)
-	if !reflect.DeepEqual(stepsA, stepsB) || summaryA != summaryB {
+	if !reflect.DeepEqual(stepsA, stepsB) || !reflect.DeepEqual(summaryA, summaryB) {
 		t.Errorf("two runs of one seed differ:\n%+v\n%+v\n%+v\n%+v", stepsA, stepsB, summaryA, summaryB)
 	}
 	if steps, _ := untimed(t, other); reflect.DeepEqual(stepsA, steps) {
@@ -129,7 +129,7 @@ func TestResumedRunEndsAsAnUninterruptedOne(t *testing.T) {
 	}
 	stepsWhole, summaryWhole := untimed(t, whole)
 	stepsCut, summaryCut := untimed(t, cut)
-	if !reflect.DeepEqual(stepsWhole, stepsCut) || summaryWhole != summaryCut {
+	if !reflect.DeepEqual(stepsWhole, stepsCut) || !reflect.DeepEqual(summaryWhole, summaryCut) {
 		t.Errorf("after %d interruptions the run differs:\n%+v\n%+v\n%+v\n%+v", resumes, stepsWhole, stepsCut, summaryWhole, summaryCut)
 	}
 	sameRollouts(t, whole, cut)

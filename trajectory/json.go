@@ -18,17 +18,18 @@ const Form = "infinirl-trajectory"
 // wireTrajectory is the JSON form: log and records, from which every prompt can be
 // derived again.
 type wireTrajectory struct {
-	Form         string        `json:"form"`
-	Version      int           `json:"version"`
-	TrajectoryID string        `json:"trajectory_id"`
-	GroupID      string        `json:"group_id"`
-	Status       Status        `json:"status"`
-	Score        *float64      `json:"score,omitempty"`
-	Success      *bool         `json:"success,omitempty"`
-	Error        string        `json:"error,omitempty"`
-	Next         []int32       `json:"next_ids,omitempty"`
-	Entries      []wireEntry   `json:"entries"`
-	Segments     []wireSegment `json:"segments"`
+	Form         string             `json:"form"`
+	Version      int                `json:"version"`
+	TrajectoryID string             `json:"trajectory_id"`
+	GroupID      string             `json:"group_id"`
+	Status       Status             `json:"status"`
+	Score        *float64           `json:"score,omitempty"`
+	Success      *bool              `json:"success,omitempty"`
+	Metrics      map[string]float64 `json:"metrics,omitempty"`
+	Error        string             `json:"error,omitempty"`
+	Next         []int32            `json:"next_ids,omitempty"`
+	Entries      []wireEntry        `json:"entries"`
+	Segments     []wireSegment      `json:"segments"`
 }
 
 type wireEntry struct {
@@ -56,7 +57,7 @@ type wireSegment struct {
 
 // MarshalJSON writes the trajectory with its log and records on one line.
 func (t *Trajectory) MarshalJSON() ([]byte, error) {
-	w := wireTrajectory{Form: Form, Version: 1, TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Error: t.Error, Next: t.Next,
+	w := wireTrajectory{Form: Form, Version: 1, TrajectoryID: t.ID, GroupID: t.GroupID, Status: t.Status, Metrics: t.Metrics, Error: t.Error, Next: t.Next,
 		Entries: make([]wireEntry, len(t.Entries)), Segments: make([]wireSegment, len(t.Segments))}
 	if t.HasScore {
 		w.Score = &t.Score
@@ -96,7 +97,7 @@ func (t *Trajectory) UnmarshalJSON(data []byte) error {
 	if w.Form != Form || w.Version != 1 {
 		return fmt.Errorf("form: %q version %d, want %q version 1", chat.Excerpt(w.Form), w.Version, Form)
 	}
-	*t = Trajectory{ID: w.TrajectoryID, GroupID: w.GroupID, Status: w.Status, Error: w.Error, Next: w.Next}
+	*t = Trajectory{ID: w.TrajectoryID, GroupID: w.GroupID, Status: w.Status, Metrics: w.Metrics, Error: w.Error, Next: w.Next}
 	if w.Score != nil {
 		t.Score, t.HasScore = *w.Score, true
 	}

@@ -64,6 +64,8 @@ type Trajectory struct {
 	HasScore bool
 	// Success tells whether the task was solved, if HasSuccess.
 	Success, HasSuccess bool
+	// Metrics are what the environment counted beside the reward, by name; nil if nothing.
+	Metrics map[string]float64
 	// Next is the prompt that a truncated trajectory would have gone on from: the state
 	// s_T whose value is the bootstrap. Nil if the window itself ended it.
 	Next []int32

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/config"
@@ -62,14 +65,22 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 	if c.JSON {
 		return json.NewEncoder(std.out).Encode(e)
 	}
-	table := terminal.Table{Header: []string{"environment", "tasks", "failed", "temperature", "success", "segments", "tokens"},
+	table := terminal.Table{Header: []string{"environment", "tasks", "failed", "temperature", "success", "return", "segments", "tokens"},
 		Styles: map[int]terminal.Style{4: terminal.Green}}
 	if e.Failed > 0 {
 		table.Styles[2] = terminal.Red
 	}
 	table.Add(cfg.Env, fmt.Sprint(e.Tasks), fmt.Sprint(e.Failed), fmt.Sprintf("%g", e.Temperature), fmt.Sprintf("%.3f", e.Success),
-		fmt.Sprintf("%.2f", e.SegmentsPerTrajectory), fmt.Sprintf("%.0f", e.TokensPerTrajectory))
-	return table.Write(std.out)
+		fmt.Sprintf("%.3f", e.ReturnMean), fmt.Sprintf("%.2f", e.SegmentsPerTrajectory), fmt.Sprintf("%.0f", e.TokensPerTrajectory))
+	if err := table.Write(std.out); err != nil || len(e.Environment) == 0 {
+		return err
+	}
+	var counted []string // by the environment, beside the reward
+	for _, name := range slices.Sorted(maps.Keys(e.Environment)) {
+		counted = append(counted, fmt.Sprintf("%s %.3f", name, e.Environment[name]))
+	}
+	_, err = fmt.Fprintln(std.out, strings.Join(counted, ", "))
+	return err
 }
 
 // config returns what is evaluated: the environment's base model, a checkpoint, or

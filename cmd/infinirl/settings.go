@@ -18,7 +18,7 @@ import (
 // settings are the flags of every command that takes a configuration.
 type settings struct {
 	Config absolutePath    `help:"Configuration file: keys that differ from the defaults (see infinirl config)." placeholder:"FILE"`
-	Env    environmentName `help:"Environment: search or keytodoor. Its shipped configuration gives the defaults." placeholder:"NAME"`
+	Env    environmentName `help:"Environment: search, keytodoor, errands or errands-luck. Its shipped configuration gives the defaults." placeholder:"NAME"`
 	Set    []string        `help:"Override one key, e.g. train.steps=10. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
 	Seed   *uint64         `help:"Seed of everything random." placeholder:"N"`
 }

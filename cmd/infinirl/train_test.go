@@ -164,6 +164,7 @@ func TestTrainBadInput(t *testing.T) {
 	if err := os.Mkdir(exists, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	write(filepath.Join("exists", "thesis.txt"), "do not lose")
 	run := filepath.Join(dir, "run")
 	for _, test := range []struct {
 		name string
@@ -218,7 +219,7 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		{[]string{"eval", "--temperature", "nan"}, "--temperature"},
 		{[]string{"eval", "--temperature", "1e-300"}, "--temperature"},
 		{[]string{"eval", "--run", filepath.Join(dir, "nope")}, "not a run directory"},
-		{[]string{"eval", "--model", "/dev/zero"}, "neither a file nor a folder"},
+		{[]string{"eval", "--model", "/dev/zero"}, "a device or a pipe"},
 		{[]string{"eval", "--model", dir}, "base"},
 		{[]string{"pretrain", "-o", filepath.Join(dir, "nope", "x")}, "nope"},
 		{[]string{"pretrain", "-o", dir}, "directory"},
@@ -275,6 +276,7 @@ func TestConfigEvalAndHelp(t *testing.T) {
 		{[]string{"config", "--env", "keytodoor", "--set", "train.steps=7"}, "steps: 7"},
 		{[]string{"eval", "--env", "keytodoor", "--tasks", "8"}, "keytodoor"},
 		{[]string{"eval", "--env", "keytodoor", "--tasks", "8", "--temperature", "0", "--json"}, `"tasks":8`},
+		{[]string{"eval", "--env", "errands", "--tasks", "2"}, "right_keys"},
 		{[]string{"train", "--help"}, "Example:"},
 		{[]string{"pretrain", "--help"}, "Example:"},
 		{[]string{"eval", "--help"}, "Example:"},

@@ -166,15 +166,21 @@ func actions(tasks env.Tasks) error {
 	}
 	parallel := call("dance", "{}")
 	parallel.ToolCalls = append(parallel.ToolCalls, chat.ToolCall{ID: "b", Name: "sing", Arguments: "{}"})
-	for name, action := range map[string]chat.Message{
-		"text": text("hello"), "nothing": {Role: chat.Assistant}, "an unknown tool": call("dance", "{}"),
-		"arguments that are no JSON": call("dance", "{"), "parallel calls": parallel,
-		"a malformed call": {Role: chat.Assistant, Content: "<tool_call>{", MalformedCalls: []string{"{"}},
+	for _, a := range []struct {
+		name   string
+		action chat.Message
+	}{
+		{"text", text("hello")},
+		{"nothing", chat.Message{Role: chat.Assistant}},
+		{"an unknown tool", call("dance", "{}")},
+		{"arguments that are no JSON", call("dance", "{")},
+		{"parallel calls", parallel},
+		{"a malformed call", chat.Message{Role: chat.Assistant, Content: "<tool_call>{", MalformedCalls: []string{"{"}}},
 	} {
 		e := tasks.New(0)
-		_, err := play(e, tasks.Task(env.Train, 0), action)
+		_, err := play(e, tasks.Task(env.Train, 0), a.action)
 		if err := errors.Join(err, e.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", a.name, err)
 		}
 	}
 	return nil
@@ -193,6 +199,11 @@ func play(e env.Environment, task env.Task, action chat.Message) (done bool, err
 		}
 		if math.IsNaN(o.Reward) || math.IsInf(o.Reward, 0) {
 			return false, fmt.Errorf("step %d: reward %v: want a finite number", step, o.Reward)
+		}
+		for name, value := range o.Metrics {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return false, fmt.Errorf("step %d: metric %s: %v: want a finite number", step, name, value)
+			}
 		}
 		if len(o.Tools) > 0 {
 			return false, fmt.Errorf("step %d: tools: they are told at the reset only", step)

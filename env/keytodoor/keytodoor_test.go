@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestWorld(t *testing.T) {
 	t.Parallel()
-	curriculumtest.Run(t, World())
+	curriculumtest.Run(t, World(), curriculumtest.OneReward())
 }
 
 func TestWorldsAreWellFormed(t *testing.T) {

@@ -29,7 +29,7 @@ const replyTokens = 5
 
 func TestWorld(t *testing.T) {
 	t.Parallel()
-	curriculumtest.Run(t, World())
+	curriculumtest.Run(t, World(), curriculumtest.OneReward())
 }
 
 func TestWorldsAreWellFormed(t *testing.T) {

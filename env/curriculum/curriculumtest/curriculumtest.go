@@ -5,6 +5,7 @@ package curriculumtest
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -82,15 +83,29 @@ func Tokens(t *testing.T, renderer chat.Renderer, messages ...chat.Message) int 
 	return n
 }
 
+// Returns are what a world pays for a task that is played in Tasks.New(0).
+type Returns struct {
+	Expert func(task env.Task) float64 // the expert
+	Idle   func(task env.Task) float64 // who never makes a call
+}
+
+// OneReward is for worlds that pay 1 for success and nothing else.
+func OneReward() Returns {
+	return Returns{Expert: func(env.Task) float64 { return 1 }, Idle: func(env.Task) float64 { return 0 }}
+}
+
+// same tells whether two returns are the same but for the order of their sums.
+func same(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
 // Run checks a world: that every message of it encodes and every call decodes to
-// itself, that what is no call is answered, that the expert succeeds from the last round
-// alone, that the demonstrator completes its trajectories, and that drills are well formed.
-func Run(t *testing.T, world curriculum.World) {
+// itself, that what is no call is answered and earns what it should, that the expert
+// succeeds from the last round alone and earns what it should, that the demonstrator completes its trajectories, and that drills are well formed.
+func Run(t *testing.T, world curriculum.World, returns Returns) {
 	t.Run("tasks", func(t *testing.T) { t.Parallel(); envtest.Run(t, world.Tasks) })
 	t.Run("opening", func(t *testing.T) { t.Parallel(); opening(t, world) })
 	t.Run("cancellation", func(t *testing.T) { t.Parallel(); cancellation(t, world) })
-	t.Run("malformed actions", func(t *testing.T) { t.Parallel(); malformed(t, world) })
-	t.Run("expert", func(t *testing.T) { t.Parallel(); expert(t, world) })
+	t.Run("malformed actions", func(t *testing.T) { t.Parallel(); malformed(t, world, returns) })
+	t.Run("expert", func(t *testing.T) { t.Parallel(); expert(t, world, returns) })
 	t.Run("demonstrator", func(t *testing.T) { t.Parallel(); demonstrator(t, world) })
 	t.Run("random calls", func(t *testing.T) { t.Parallel(); randomCalls(t, world) })
 	t.Run("drills", func(t *testing.T) { t.Parallel(); drills(t, world) })
@@ -137,9 +152,9 @@ func cancellation(t *testing.T, world curriculum.World) {
 	}
 }
 
-// malformed gives what is no call: an error observation each, the end after some,
-// no reward.
-func malformed(t *testing.T, world curriculum.World) {
+// malformed gives what is no call: an answer each, the end after some, no success, and
+// what the world pays for it.
+func malformed(t *testing.T, world curriculum.World, returns Returns) {
 	for name, action := range map[string]chat.Message{
 		"text":           {Role: chat.Assistant, Content: "hello"},
 		"nothing":        {Role: chat.Assistant},
@@ -153,11 +168,12 @@ func malformed(t *testing.T, world curriculum.World) {
 	} {
 		e := world.Tasks.New(0)
 		defer e.Close()
-		o, err := e.Reset(context.Background(), world.Tasks.Task(env.Train, 2))
+		task := world.Tasks.Task(env.Train, 2)
+		o, err := e.Reset(context.Background(), task)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := 0
+		steps, total := 0, 0.0
 		for ; !o.Done; steps++ {
 			if o, err = e.Step(context.Background(), action); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -173,18 +189,22 @@ func malformed(t *testing.T, world curriculum.World) {
 					t.Errorf("%s: result %d answers call %q, want %q", name, i, m.ToolCallID, action.ToolCalls[i].ID)
 				}
 			}
-			if o.Reward != 0 || o.Success {
-				t.Errorf("%s: rewarded with %v", name, o.Reward)
+			total += o.Reward
+			if o.Success {
+				t.Errorf("%s: a success", name)
 			}
 			Tokens(t, world.Renderer, o.Messages...)
 		}
 		if steps < 2 {
 			t.Errorf("%s: the trajectory ends at the first error", name)
 		}
+		if want := returns.Idle(task); !same(total, want) {
+			t.Errorf("%s: return %v, want %v", name, total, want)
+		}
 	}
 }
 
-func expert(t *testing.T, world curriculum.World) {
+func expert(t *testing.T, world curriculum.World, returns Returns) {
 	for _, window := range []func([]chat.Message) []chat.Message{LastRound, Uncut} {
 		for i := range 200 {
 			task := world.Tasks.Task(env.Eval, i)
@@ -192,8 +212,8 @@ func expert(t *testing.T, world curriculum.World) {
 			if err != nil {
 				t.Fatalf("task %s: %v", task.ID, err)
 			}
-			if !played.Success || played.Return != 1 {
-				t.Fatalf("task %s: success %v, return %v", task.ID, played.Success, played.Return)
+			if want := returns.Expert(task); !played.Success || !same(played.Return, want) {
+				t.Fatalf("task %s: success %v, return %v, want %v", task.ID, played.Success, played.Return, want)
 			}
 			roundTrip(t, world, played.Log)
 		}
