@@ -25,7 +25,7 @@ var order = []struct {
 		"trajectory", "chat/recorded", "batch", "advantage", "batch/stream",
 	}},
 	{"engines", []string{
-		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
+		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/taskfile", "env/tools", "env/question", "env/process", "env/exec", "env/corpus", "env/mcp", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
 		"env/search", "env/keytodoor", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
 	}},
 	{"loops", []string{"rollout", "pretrain", "train/tensorboard", "train", "ablation"}},
@@ -39,6 +39,9 @@ var order = []struct {
 var implementations = map[string][]string{
 	"env/search":       {"assembly"},
 	"env/keytodoor":    {"assembly"},
+	"env/exec":         {"assembly"},
+	"env/corpus":       {"assembly"},
+	"env/mcp":          {"assembly"},
 	"policy/scripted":  {"assembly"},
 	"learner/embedded": {"assembly"},
 	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML

@@ -29,6 +29,9 @@ type Observation struct {
 	Done   bool
 	// Success tells, when Done, whether the task was solved.
 	Success bool
+	// Metrics are figures of the environment's own, by name: an F1, the lines changed.
+	// They are reported and never trained on.
+	Metrics map[string]float64
 }
 
 // Environment plays one trajectory, begun by Reset and ended by a step that is Done or by
