@@ -174,7 +174,7 @@ func (s *Server) begin(ctx context.Context) (*session, error) {
 		if limited.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("it has not told its tools within %v", s.cfg.Timeout)
 		}
-		err = begun.explain(err)
+		err = begun.explain(limited, err)
 		begun.end()
 		return nil, err
 	}
@@ -231,11 +231,11 @@ func (b *session) call(ctx context.Context, call chat.ToolCall) (string, error) 
 		if text, answered := refusal(err); answered {
 			return "error: " + text, nil
 		}
-		return "", b.explain(err)
+		return "", b.explain(ctx, err)
 	}
 	text, err := written(result)
 	if err != nil {
-		return "", b.explain(err)
+		return "", fmt.Errorf("mcp server %s: %w", b.server.cfg.Name, err)
 	}
 	return text, nil
 }
@@ -257,22 +257,17 @@ func (b *session) over() bool {
 	}
 }
 
-// explain says whose error it is, and how the process ended.
-func (b *session) explain(err error) error {
-	err = fmt.Errorf("mcp server %s: %w", b.server.cfg.Name, err)
-	if b.process == nil {
-		return err
-	}
-	if b.client == nil || b.over() { // as a rule because it has ended, which is known in a moment
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		b.process.Stdin.Close()
-		select {
-		case <-b.process.Exited():
-		case <-timer.C:
+// explain says whose error it is, and how the process ended. Unless the context has ended,
+// an error is the end of the connection, and as a rule that of the process, which is known
+// in a moment.
+func (b *session) explain(ctx context.Context, err error) error {
+	if b.process != nil {
+		if ctx.Err() == nil {
+			b.process.Close(grace)
 		}
+		err = b.process.Explain(err)
 	}
-	return b.process.Explain(err)
+	return fmt.Errorf("mcp server %s: %w", b.server.cfg.Name, err)
 }
 
 // end ends the session and its process.
@@ -291,7 +286,13 @@ func (b *session) end() error {
 type headers map[string]string
 
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
+	ctx := r.Context()
+	if r.Method == http.MethodDelete { // the end of a session, which nobody waits for long
+		limited, cancel := context.WithTimeout(ctx, grace)
+		defer cancel()
+		ctx = limited
+	}
+	r = r.Clone(ctx)
 	for name, value := range h {
 		r.Header.Set(name, value)
 	}

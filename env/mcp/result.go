@@ -14,7 +14,7 @@ import (
 // do not fit their schema.
 func refusal(err error) (text string, answered bool) {
 	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	if !errors.Is(err, mcp.ErrConnectionClosed) && errors.As(err, &wire) {
 		return wire.Message, true
 	}
 	return "", false
