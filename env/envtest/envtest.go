@@ -194,6 +194,11 @@ func play(e env.Environment, task env.Task, action chat.Message) (done bool, err
 		if math.IsNaN(o.Reward) || math.IsInf(o.Reward, 0) {
 			return false, fmt.Errorf("step %d: reward %v: want a finite number", step, o.Reward)
 		}
+		for name, value := range o.Metrics {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return false, fmt.Errorf("step %d: metric %s: %v: want a finite number", step, name, value)
+			}
+		}
 		if len(o.Tools) > 0 {
 			return false, fmt.Errorf("step %d: tools: they are told at the reset only", step)
 		}

@@ -540,6 +540,31 @@ func TestBadConfigurations(t *testing.T) {
 	}
 }
 
+// The document shows the requests as they are.
+func TestRequestsAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/environments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(7)
+	for i, r := range []request{
+		{Type: "reset", Task: json.RawMessage(`{"id":"a","prompt":"Find it."}`), Seed: &seed},
+		{Type: "step", action: newAction(chat.Message{Role: chat.Assistant, NoContent: true, ToolCalls: []chat.ToolCall{{ID: "c1", Name: "guess", Arguments: `{"number": 5}`}}})},
+		{Type: "grade", Task: json.RawMessage(`{"id":"a"}`), Messages: []chat.Message{{Role: chat.User, Content: "Find it."}, {Role: chat.Assistant, Content: "5"}}},
+		{Type: "close"},
+	} {
+		r.Version, r.Trajectory, r.ID = Version, "T", int64(i+1)
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "\n    "+string(line)+"\n") {
+			t.Errorf("docs/environments.md lacks %s", line)
+		}
+	}
+}
+
 // A grader that fails is no reward of 0.
 func TestABrokenGraderFailsTheTrajectory(t *testing.T) {
 	t.Parallel()
