@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 func serve(kind string) {
 	kind, atStep := strings.CutPrefix(kind, "step=")
 	lines := bufio.NewReader(os.Stdin)
+	if kind == "deaf" {
+		select {}
+	}
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
@@ -392,6 +395,19 @@ func TestAnIdleProcessThatDied(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-tasks.host.idle[0].process.Exited()
+	}
+}
+
+// A request that fills the pipe of a command that does not read ends in time, too.
+func TestADeafCommand(t *testing.T) {
+	t.Parallel()
+	cfg := kind(t, "deaf")
+	cfg.Timeout = 500 * time.Millisecond
+	e := open(t, cfg).New(0)
+	defer e.Close()
+	task := env.Task{ID: "long", Data: []byte(`{"prompt":"` + strings.Repeat("x", 1<<20) + `"}`)}
+	if _, err := e.Reset(context.Background(), task); err == nil || !strings.Contains(err.Error(), "no answer to reset within 500ms") {
+		t.Errorf("error %v", err)
 	}
 }
 
