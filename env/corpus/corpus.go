@@ -36,7 +36,7 @@ const (
 	// excerpt is how much of a page a result shows, in characters.
 	excerpt = 200
 	// batch is how many pages are indexed at once.
-	batch = 500
+	batch = 2000
 )
 
 // Config says what is searched.

@@ -419,7 +419,7 @@ func TestRecordedCorpora(t *testing.T) {
 func TestTheSameEveryTime(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	for i := range 1200 { // more than one batch, and many that fit as well as others
+	for i := range 2500 { // more than one batch, and many that fit as well as others
 		fmt.Fprintf(&text, `{"id": "d%d", "text": "mill number %d of the valley"}`+"\n", i, i%7)
 	}
 	path := write(t, "mills.jsonl", text.String())

@@ -136,7 +136,8 @@ func (s *Set) Has(name string) bool {
 	return has
 }
 
-// Run runs calls in parallel and returns a result for each, in their order.
+// Run runs calls in parallel and returns a result for each, in their order, or the error of
+// the first that failed.
 func (s *Set) Run(ctx context.Context, calls []chat.ToolCall) ([]chat.Message, error) {
 	results, failed := make([]chat.Message, len(calls)), make([]error, len(calls))
 	free := make(chan struct{}, s.cfg.Parallel)
@@ -155,8 +156,10 @@ func (s *Set) Run(ctx context.Context, calls []chat.ToolCall) ([]chat.Message, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(failed...); err != nil {
-		return nil, err
+	for _, err := range failed { // the first: those of a server that has died are all the same
+		if err != nil {
+			return nil, err
+		}
 	}
 	return results, nil
 }

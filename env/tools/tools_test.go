@@ -86,7 +86,7 @@ func TestWhatGoesWrong(t *testing.T) {
 	if err != nil || results[0].Content != "error: wait: no result within 1ms" || results[1].Content != `error: unknown tool "dance": want wait, broken` {
 		t.Errorf("%+v, error %v", results, err)
 	}
-	if _, err := set.Run(context.Background(), []chat.ToolCall{{Name: "wait"}, {Name: "broken"}}); err == nil || err.Error() != "tool broken: no disk" {
+	if _, err := set.Run(context.Background(), []chat.ToolCall{{Name: "wait"}, {Name: "broken"}, {Name: "broken"}}); err == nil || err.Error() != "tool broken: no disk" {
 		t.Errorf("error %v", err)
 	}
 	cfg.Timeout = time.Hour
