@@ -25,8 +25,10 @@ var order = []struct {
 		"trajectory", "chat/recorded", "batch", "advantage", "batch/stream",
 	}},
 	{"engines", []string{
-		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall", "env/filler", "env/curriculum", "env/curriculum/curriculumtest",
-		"env/search", "env/keytodoor", "env/errands", "policy/scripted", "lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
+		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall",
+		"env/taskfile", "env/tools", "env/question", "env/process", "env/exec", "env/corpus", "env/mcp",
+		"env/filler", "env/curriculum", "env/curriculum/curriculumtest", "env/search", "env/keytodoor", "env/errands", "policy/scripted",
+		"lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
 	}},
 	{"loops", []string{"rollout", "pretrain", "terminal", "train/tensorboard", "train", "ablation"}},
 	{"assembly", []string{"bases", "configs", "config", "assembly"}},
@@ -40,6 +42,9 @@ var implementations = map[string][]string{
 	"env/search":       {"assembly"},
 	"env/keytodoor":    {"assembly"},
 	"env/errands":      {"assembly"},
+	"env/exec":         {"assembly"},
+	"env/corpus":       {"assembly"},
+	"env/mcp":          {"assembly"},
 	"policy/scripted":  {"assembly"},
 	"learner/embedded": {"assembly"},
 	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML
