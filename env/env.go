@@ -38,10 +38,14 @@ type Observation struct {
 // Environment plays one trajectory, begun by Reset and ended by a step that is Done or by
 // Close. It is used by one goroutine at a time. What the policy did wrong is answered by
 // an observation; an error is the environment's own failure, and ends the trajectory as
-// failed.
+// failed. So is a step before a reset, after the end or after Close, and either under a
+// context that has ended.
 type Environment interface {
+	// Reset begins a trajectory: its messages, and the tools that may be called.
 	Reset(ctx context.Context, task Task) (Observation, error)
+	// Step answers an assistant message, every call of it by a message of its own.
 	Step(ctx context.Context, action chat.Message) (Observation, error)
+	// Close gives back what the environment holds; it may be called at any time.
 	Close() error
 }
 
