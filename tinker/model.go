@@ -1,0 +1,220 @@
+package tinker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/infinirl/infinirl/policy"
+)
+
+// Model is a model that a session trains. Its operations are taken in the order in
+// which they are called, one submission at a time; safe for concurrent use.
+type Model struct {
+	client *Client
+	id     string
+
+	turn chan struct{} // holds one token: who has it submits
+	// What the turn protects:
+	seq       int         // of the next operation
+	unsettled *submission // one of which is not known whether the server has it
+}
+
+type submission struct {
+	path string
+	body []byte
+}
+
+// CreateModel makes a model from a base model. role is "" for a policy, "critic" for a
+// value function where the server has them.
+func (c *Client) CreateModel(ctx context.Context, base string, lora LoRA, role string) (*Model, error) {
+	if err := c.usable(); err != nil {
+		return nil, wrap("create_model", err)
+	}
+	c.mu.Lock()
+	number := c.created
+	c.created++
+	c.mu.Unlock()
+	request := createModel{SessionID: c.session, ModelSeqID: number, BaseModel: base, LoRA: lora, Role: role, Type: "create_model"}
+	var created modelResponse
+	if err := c.operation(ctx, "create_model", request, &created); err != nil {
+		return nil, wrap("create_model", err)
+	}
+	m := &Model{client: c, id: created.ModelID, turn: make(chan struct{}, 1), seq: 1} // the creation was 0
+	m.turn <- struct{}{}
+	switch {
+	case created.ModelID == "":
+		return nil, errors.New("tinker: create_model: the server names no model")
+	case created.BaseModel != "" && created.BaseModel != base:
+		return nil, errors.Join(fmt.Errorf("tinker: create_model: the server made it of %q: want %q", created.BaseModel, base), m.Unload(ctx))
+	}
+	c.mu.Lock()
+	c.models[m.id] = m
+	closed := c.closed
+	c.mu.Unlock()
+	if closed { // Close has not seen it
+		return nil, errors.Join(wrap("create_model", ErrClosed), m.Unload(ctx))
+	}
+	return m, nil
+}
+
+// ID names the model on the server.
+func (m *Model) ID() string { return m.id }
+
+// operation submits what has no place in the order of a model, and waits for its result.
+func (c *Client) operation(ctx context.Context, path string, request, result any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	return c.submitAndWait(ctx, path, body, result, func() (string, error) { return c.submit(ctx, path, body) })
+}
+
+// resubmissions is how often an operation that the server has lost is submitted again.
+const resubmissions = 3
+
+// submitAndWait waits for a result, and submits again what the server has lost.
+func (c *Client) submitAndWait(ctx context.Context, path string, body []byte, result any, submit func() (string, error)) error {
+	id, err := submit()
+	if err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		err := c.wait(ctx, path, id, result)
+		if !errors.Is(err, errGone) {
+			return err
+		}
+		if attempt == resubmissions {
+			return policy.Transient(fmt.Errorf("submitted %d times: %w", attempt+1, err))
+		}
+		if id, err = c.submit(ctx, path, body); err != nil {
+			return err
+		}
+	}
+}
+
+// submit returns the number under which the result can be polled for.
+func (c *Client) submit(ctx context.Context, path string, body []byte) (string, error) {
+	var s submitted
+	if err := c.ask(ctx, http.MethodPost, path, json.RawMessage(body), &s); err != nil {
+		return "", err
+	}
+	if s.RequestID == "" {
+		return "", fmt.Errorf("%s: the server gives no request_id", path)
+	}
+	return s.RequestID, nil
+}
+
+// do takes an operation through: its place in the order, the submission, the result.
+func (m *Model) do(ctx context.Context, path string, request func(seq int) any, result any) error {
+	if err := m.client.usable(); err != nil {
+		return wrap(path, err)
+	}
+	if ctx.Err() != nil { // nothing is sent
+		return wrap(path, context.Cause(ctx))
+	}
+	var body []byte
+	id, err := m.inTurn(ctx, path, request, &body)
+	if err != nil {
+		return wrap(path, err)
+	}
+	return wrap(path, m.client.submitAndWait(ctx, path, body, result, func() (string, error) { return id, nil }))
+}
+
+// inTurn submits an operation as the next in the order. One that was left before its
+// submission was answered is submitted once more first: no number is skipped, and none
+// stands for two operations.
+func (m *Model) inTurn(ctx context.Context, path string, request func(seq int) any, body *[]byte) (id string, err error) {
+	select {
+	case <-m.turn:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { m.turn <- struct{}{} }()
+	if u := m.unsettled; u != nil {
+		if _, err := m.client.submit(ctx, u.path, u.body); err != nil {
+			return "", fmt.Errorf("submit %s once more, whose answer was lost: %w", u.path, err)
+		}
+		m.unsettled = nil
+		m.seq++
+	}
+	if *body, err = json.Marshal(request(m.seq)); err != nil {
+		return "", err
+	}
+	id, err = m.client.submit(ctx, path, *body)
+	var status *StatusError
+	switch {
+	case err == nil:
+		m.seq++
+	case errors.As(err, &status) && !passing(status.Status): // refused: the number is free
+	default:
+		m.unsettled = &submission{path, *body}
+	}
+	return id, err
+}
+
+// Forward evaluates a loss and its columns, without a gradient.
+func (m *Model) Forward(ctx context.Context, loss Loss) (Output, error) {
+	var out Output
+	err := m.do(ctx, "forward", func(seq int) any { return forward{loss, m.id, seq} }, &out)
+	return out, err
+}
+
+// ForwardBackward adds the gradient of a loss to those since the last step.
+func (m *Model) ForwardBackward(ctx context.Context, loss Loss) (Output, error) {
+	var out Output
+	err := m.do(ctx, "forward_backward", func(seq int) any { return forwardBackward{loss, m.id, seq} }, &out)
+	return out, err
+}
+
+// Step takes an optimizer step and clears the gradients.
+func (m *Model) Step(ctx context.Context, adam Adam) (Stepped, error) {
+	var out Stepped
+	err := m.do(ctx, "optim_step", func(seq int) any { return optimStep{adam, m.id, seq, "optim_step"} }, &out)
+	return out, err
+}
+
+// SaveForSampler makes the weights available to sampling and returns the name of a new
+// sampling session.
+func (m *Model) SaveForSampler(ctx context.Context) (session string, err error) {
+	m.client.mu.Lock()
+	number := m.client.sampling
+	m.client.sampling++
+	m.client.mu.Unlock()
+	var out savedForSampler
+	err = m.do(ctx, "save_weights_for_sampler", func(seq int) any { return saveForSampler{m.id, number, seq, "save_weights_for_sampler"} }, &out)
+	if err == nil && out.SamplingSessionID == "" {
+		err = errors.New("tinker: save_weights_for_sampler: the server names no sampling session")
+	}
+	return out.SamplingSessionID, err
+}
+
+// Save keeps weights and optimizer under a name and returns their tinker:// path.
+func (m *Model) Save(ctx context.Context, name string) (path string, err error) {
+	var out savedWeights
+	err = m.do(ctx, "save_weights", func(seq int) any { return saveWeights{m.id, name, seq, false, "save_weights"} }, &out)
+	if err == nil && out.Path == "" {
+		err = errors.New("tinker: save_weights: the server gives no path")
+	}
+	return out.Path, err
+}
+
+// Load reads weights and optimizer. It has to be the first operation of a model.
+func (m *Model) Load(ctx context.Context, path string) error {
+	var out savedWeights
+	return m.do(ctx, "load_weights", func(seq int) any { return loadWeights{m.id, seq, path, true, "load_weights"} }, &out)
+}
+
+// Unload frees the model on the server.
+func (m *Model) Unload(ctx context.Context) error {
+	var out modelResponse
+	err := m.client.operation(ctx, "unload_model", unloadModel{m.id, "unload_model"}, &out)
+	if err == nil {
+		m.client.mu.Lock()
+		delete(m.client.models, m.id)
+		m.client.mu.Unlock()
+	}
+	return wrap("unload_model", err)
+}
