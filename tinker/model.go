@@ -209,12 +209,22 @@ func (m *Model) Load(ctx context.Context, path string) error {
 
 // Unload frees the model on the server.
 func (m *Model) Unload(ctx context.Context) error {
-	var out modelResponse
-	err := m.client.operation(ctx, "unload_model", unloadModel{m.id, "unload_model"}, &out)
-	if err == nil {
-		m.client.mu.Lock()
-		delete(m.client.models, m.id)
-		m.client.mu.Unlock()
+	const path = "unload_model"
+	body, err := json.Marshal(unloadModel{m.id, path})
+	if err != nil {
+		return wrap(path, err)
 	}
-	return wrap("unload_model", err)
+	id, err := m.client.submit(ctx, path, body)
+	if err != nil {
+		return wrap(path, err)
+	}
+	var out modelResponse
+	// A server that has forgotten the operation has had it.
+	if err := m.client.wait(ctx, path, id, &out); err != nil && !errors.Is(err, errGone) {
+		return wrap(path, err)
+	}
+	m.client.mu.Lock()
+	defer m.client.mu.Unlock()
+	delete(m.client.models, m.id)
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,16 +108,13 @@ func TestSpoiledAnswers(t *testing.T) {
 			t.Run(fmt.Sprint(fault, ", backward ", backward), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx := context.Background()
-					spoil := tinkertest.None
-					skip := 0
+					var spoil atomic.Bool
+					var skip atomic.Int32
 					server, _, l := open(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
-						if path != "retrieve_future" || spoil == tinkertest.None {
+						if path != "retrieve_future" || !spoil.Load() || skip.Add(-1) >= 0 {
 							return tinkertest.None
 						}
-						if skip--; skip >= 0 {
-							return tinkertest.None
-						}
-						return spoil
+						return fault
 					}}, wire.Config{})
 					mini := learnertest.Batch(3, vocabulary)
 					if _, err := l.Update(ctx, mini, surrogate); err != nil {
@@ -126,20 +124,20 @@ func TestSpoiledAnswers(t *testing.T) {
 					if err := l.Save(ctx, dir); err != nil {
 						t.Fatal(err)
 					}
-					spoil = fault
+					spoil.Store(true)
 					if backward {
-						skip = 1 // the forward pass
+						skip.Store(1) // the forward pass
 					}
 					if _, err := l.LogProbs(ctx, mini); !backward && (err == nil || policy.IsTransient(err)) {
 						t.Errorf("log-probs: error %v", err)
 					}
 					if backward {
-						skip = 1
+						skip.Store(1)
 					}
 					if _, err := l.Update(ctx, mini, surrogate); err == nil || policy.IsTransient(err) {
 						t.Errorf("update: error %v", err)
 					}
-					spoil = tinkertest.None
+					spoil.Store(false)
 					if l.Version() != 1 || server.Steps() != 1 {
 						t.Errorf("version %d after %d steps: want 1", l.Version(), server.Steps())
 					}
@@ -190,20 +188,20 @@ func TestNothingHangs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				on := false
+				var on atomic.Bool
 				_, _, l := open(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
-					if on && path == c.path {
+					if on.Load() && path == c.path {
 						return c.fault
 					}
 					return tinkertest.None
 				}}, wire.Config{})
-				on = true
+				on.Store(true)
 				start := time.Now()
 				_, err := l.LogProbs(context.Background(), learnertest.Batch(3, vocabulary))
 				if took := time.Since(start); !policy.IsTransient(err) || took > c.most {
 					t.Errorf("after %v: error %v: want one that may pass", took, err)
 				}
-				on = false
+				on.Store(false)
 			})
 		})
 	}
@@ -214,19 +212,19 @@ func TestInterrupt(t *testing.T) {
 	for _, path := range []string{"forward", "forward_backward", "optim_step", "retrieve_future", "retrieve_future, again", "pause"} {
 		t.Run(path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				on := false
+				var on atomic.Bool
 				server, client, l := open(t, tinkertest.Config{Fault: func(p string, _ int) tinkertest.Fault {
 					switch {
-					case on && p == path:
+					case on.Load() && p == path:
 						return tinkertest.Endless
-					case on && p == "retrieve_future" && path == "retrieve_future, again":
+					case on.Load() && p == "retrieve_future" && path == "retrieve_future, again":
 						return tinkertest.TryAgain
-					case on && p == "forward" && path == "pause":
+					case on.Load() && p == "forward" && path == "pause":
 						return tinkertest.Busy
 					}
 					return tinkertest.None
 				}}, wire.Config{})
-				on = true
+				on.Store(true)
 				ctx, cancel := context.WithCancelCause(context.Background())
 				interrupted := errors.New("interrupted")
 				var at time.Time
@@ -241,7 +239,7 @@ func TestInterrupt(t *testing.T) {
 				if l.Version() != 0 {
 					t.Errorf("version %d", l.Version())
 				}
-				on = false
+				on.Store(false)
 				if err := client.Close(); err != nil || server.Models() != 0 {
 					t.Errorf("%d models after the end: %v", server.Models(), err)
 				}
@@ -255,21 +253,20 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptedSubmissionKeepsItsPlace(t *testing.T) {
 	for _, fault := range []tinkertest.Fault{tinkertest.Killed, tinkertest.Endless} { // it arrived, or did not
 		synctest.Test(t, func(t *testing.T) {
-			on := false
+			var on atomic.Bool
 			server, _, l := open(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
-				if on && path == "forward" {
+				if on.Load() && path == "forward" {
 					return fault
 				}
 				return tinkertest.None
 			}}, wire.Config{})
-			on = true
+			on.Store(true)
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			mini := learnertest.Batch(3, vocabulary)
-			if _, err := l.LogProbs(ctx, mini); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := l.LogProbs(ctx, learnertest.Batch(4, vocabulary)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v", err)
 			}
-			on = false
+			on.Store(false)
 			if _, err := threeUpdates(context.Background(), l); err != nil || server.Steps() != 3 {
 				t.Errorf("%d steps: %v", server.Steps(), err)
 			}
