@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
-	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/infinirl/infinirl/assembly"
@@ -171,28 +171,26 @@ func TestTrainingRunsAreTheEmbeddedOnes(t *testing.T) {
 	}
 }
 
-// interrupts stops a run at a line of its progress.
-type interrupts struct {
-	line string
-	stop func()
-}
-
-func (i *interrupts) Write(text []byte) (int, error) {
-	if strings.Contains(string(text), i.line) {
-		i.stop()
-	}
-	return len(text), nil
-}
-
-// A run that is interrupted, and whose server is restarted, goes on from its checkpoint
-// and ends as one that was not.
+// A run that is interrupted within an update, before its first checkpoint and after it,
+// and whose server is restarted, goes on and ends as one that was not.
 func TestTrainingGoesOn(t *testing.T) {
 	cfg := small(t, "train.checkpoint_every=1", "train.steps=2")
 	run, model := parts(t, cfg)
 	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
-	server := tinkertest.NewServer(tinkertest.Config{Base: model, Name: "tiny"})
+	var left atomic.Int64 // gradients until the interrupt
+	var stop atomic.Value
+	server := tinkertest.NewServer(tinkertest.Config{Base: model, Name: "tiny", Fault: func(path string, _ int) tinkertest.Fault {
+		if path == "forward_backward" && left.Add(-1) == 0 {
+			stop.Load().(context.CancelFunc)()
+		}
+		return tinkertest.None
+	}})
 	defer server.Close()
-	over := func(ctx context.Context, opts train.Options) error {
+	over := func(interrupt int64, opts train.Options) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stop.Store(cancel)
+		left.Store(interrupt)
 		client, err := wire.Dial(ctx, wire.Config{URL: "http://server", Transport: server.Transport()})
 		if err != nil {
 			t.Fatal(err)
@@ -200,17 +198,17 @@ func TestTrainingGoesOn(t *testing.T) {
 		defer client.Close()
 		return trainOver(t, ctx, remoteParts(t, client, run.Parts, cfg, model, false), cfg, opts)
 	}
-	if err := over(context.Background(), train.Options{Dir: whole}); err != nil {
+	if err := over(0, train.Options{Dir: whole}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	err := over(ctx, train.Options{Dir: cut, Progress: train.NewProgress(&interrupts{"step 1", cancel}, false)})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v", err)
+	aStep := int64(2 * cfg.Train.Epochs * cfg.Train.Minibatches)
+	for n, interrupt := range []int64{3, aStep + 2} {
+		if err := over(interrupt, train.Options{Dir: cut, Resume: n > 0}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted at gradient %d: error %v", interrupt, err)
+		}
+		server.Restart()
 	}
-	server.Restart()
-	if err := over(context.Background(), train.Options{Dir: cut, Resume: true}); err != nil {
+	if err := over(0, train.Options{Dir: cut, Resume: true}); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := steps(t, whole), steps(t, cut); !reflect.DeepEqual(a, b) {
