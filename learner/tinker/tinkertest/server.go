@@ -191,6 +191,12 @@ func (s *Server) answer(ctx context.Context, path string, body []byte, fault Fau
 	if path == "get_server_capabilities" {
 		return http.StatusOK, map[string]any{"supported_models": []any{map[string]any{"model_name": s.cfg.Name, "max_context_length": s.cfg.Base.Config().MaxPositionEmbeddings}}}
 	}
+	switch path { // of the published client
+	case "client/config":
+		return http.StatusOK, map[string]any{"pjwt_auth_enabled": false}
+	case "telemetry":
+		return http.StatusOK, map[string]any{"status": "accepted"}
+	}
 	var head struct {
 		SessionID         string `json:"session_id"`
 		ModelSeqID        *int   `json:"model_seq_id"`
