@@ -192,7 +192,7 @@ func TestRecordedExchanges(t *testing.T) {
 		if err != nil || len(capabilities.SupportedModels) != 1 || capabilities.SupportedModels[0].ModelName != "MODEL_DIR" {
 			t.Fatalf("capabilities %+v: %v", capabilities, err)
 		}
-		m, err := c.CreateModel(ctx, "MODEL_DIR", LoRA{Rank: 8, Seed: 1, TrainUnembed: true, TrainMLP: true, TrainAttn: true}, "")
+		m, err := c.CreateModel(ctx, ModelConfig{Base: "MODEL_DIR", LoRA: LoRA{Rank: 8, Seed: 1, TrainUnembed: true, TrainMLP: true, TrainAttn: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,16 +3,18 @@
 // SkyRL, TuFT and Twinkle.
 //
 // Every operation is submitted, which gives a number, and its result is polled for. The
-// client asks again where that is safe: an operation carries its place in the order of
-// its model (seq_id), under which the server takes it once, however often it is
-// submitted. Errors that may pass are marked by policy.Transient when the client has
-// given up.
+// client asks again where that is safe. An operation carries its place in the order of its
+// model (seq_id), under which some servers take it once, however often it is submitted;
+// with others, what changes weights is submitted once, and an answer that is lost leaves
+// the model in doubt. Errors that may pass are marked by policy.Transient when the client
+// has given up.
 package tinker
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -114,7 +116,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return http.ErrUseLastResponse // the key is for this server
 	}}
 	var session createSessionResponse
-	if err := c.ask(ctx, http.MethodPost, "create_session", createSession{Tags: []string{}, Metadata: map[string]string{}, SDKVersion: protocolVersion, Type: "create_session"}, &session); err != nil {
+	if err := c.ask(ctx, http.MethodPost, "create_session", createSession{Tags: []string{}, Metadata: map[string]string{}, SDKVersion: protocolVersion, Type: "create_session"}, &session, mayPass); err != nil {
 		return nil, fmt.Errorf("tinker: open a session: %w", err)
 	}
 	if session.ErrorMessage != nil && *session.ErrorMessage != "" {
@@ -200,7 +202,7 @@ func (c *Client) Close() error {
 // Capabilities lists the base models of the server.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	var out Capabilities
-	err := c.ask(ctx, http.MethodGet, "get_server_capabilities", nil, &out)
+	err := c.ask(ctx, http.MethodGet, "get_server_capabilities", nil, &out, mayPass)
 	return out, wrap("capabilities", err)
 }
 
@@ -249,4 +251,14 @@ func mayPass(err error) bool {
 		return passing(status.Status)
 	}
 	return policy.IsTransient(err)
+}
+
+// notTaken tells that a server has certainly not taken a request.
+func notTaken(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Status == http.StatusTooManyRequests
+	}
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
 }

@@ -41,13 +41,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask makes a request that may be made twice, again and again while its error may pass.
-func (c *Client) ask(ctx context.Context, method, path string, request, response any) error {
+// ask makes a request, again and again while its error is a reason to.
+func (c *Client) ask(ctx context.Context, method, path string, request, response any, repeat func(error) bool) error {
 	var again backoff
 	start := time.Now()
 	for {
 		err := c.once(ctx, method, path, request, response)
-		if err == nil || !mayPass(err) {
+		if err == nil || !repeat(err) {
 			return err
 		}
 		if time.Since(start) > c.cfg.Patience {

@@ -19,6 +19,10 @@ type Profile struct {
 	GradClip GradClip
 	// WeightDecay: an optimizer step obeys it.
 	WeightDecay bool
+	// Once: the server takes an operation of one number once, so that one whose answer
+	// was lost can be submitted again. Without, such an update ends the run, which goes
+	// on from its checkpoint.
+	Once bool
 	// CriticRole: the server has models that give values.
 	CriticRole bool
 	// Reference: there is room for a second policy, which scores a KL penalty.
@@ -38,7 +42,7 @@ const (
 // Profiles of the servers there are. SkyRLJAX was measured; the others were read, in
 // documentation and source.
 var (
-	Hosted    = Profile{Name: "hosted", PPO: true, GradClip: ClipAsAsked, WeightDecay: true, Reference: true}
+	Hosted    = Profile{Name: "hosted", PPO: true, GradClip: ClipAsAsked, WeightDecay: true, Reference: true, Once: true}
 	SkyRLJAX  = Profile{Name: "skyrl-jax", RowMean: true, PPO: true, GradClip: ClipNever, WeightDecay: true, Reference: true}
 	SkyRLFSDP = Profile{Name: "skyrl-fsdp", PPO: true, GradClip: ClipToOne, CriticRole: true}
 )

@@ -58,7 +58,7 @@ func TestPublishedClient(t *testing.T) {
 		// The same cycle by our client.
 		ctx := context.Background()
 		client := dial(t, server, wire.Config{})
-		model, err := client.CreateModel(ctx, "tiny", wire.LoRA{Rank: 8, Seed: 1}, "")
+		model, err := client.CreateModel(ctx, wire.ModelConfig{Base: "tiny", LoRA: wire.LoRA{Rank: 8, Seed: 1}, Once: true})
 		if err != nil {
 			t.Fatal(err)
 		}

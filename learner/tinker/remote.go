@@ -114,7 +114,8 @@ func (c *Config) fit(models []tinker.SupportedModel) error {
 }
 
 func (r *remote) create(ctx context.Context) (*tinker.Model, error) {
-	return r.client.CreateModel(ctx, r.cfg.BaseModel, tinker.LoRA{Rank: r.cfg.Rank, Seed: r.cfg.Seed, TrainUnembed: true, TrainMLP: true, TrainAttn: true}, r.role)
+	lora := tinker.LoRA{Rank: r.cfg.Rank, Seed: r.cfg.Seed, TrainUnembed: true, TrainMLP: true, TrainAttn: true}
+	return r.client.CreateModel(ctx, tinker.ModelConfig{Base: r.cfg.BaseModel, LoRA: lora, Role: r.role, Once: r.cfg.Profile.Once})
 }
 
 // usable returns an error if it is not known which weights the server has.

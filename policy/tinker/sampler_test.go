@@ -58,7 +58,7 @@ func subject(server *tinkertest.Server, cfg wire.Config) (policytest.Subject, er
 	if err != nil {
 		return policytest.Subject{}, err
 	}
-	m, err := client.CreateModel(ctx, "tiny", wire.LoRA{}, "")
+	m, err := client.CreateModel(ctx, wire.ModelConfig{Base: "tiny", Once: true})
 	if err != nil {
 		return policytest.Subject{}, err
 	}
@@ -166,7 +166,7 @@ func TestWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		model, err := client.CreateModel(ctx, "tiny", wire.LoRA{}, "")
+		model, err := client.CreateModel(ctx, wire.ModelConfig{Base: "tiny", Once: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 type model struct {
 	id        string
 	next      int // seq_id
+	came      int // operations so far, and one, where numbers do not matter
 	weights   *lm.Model
 	gradients *lm.Gradients
 	rows      int // that the gradients are of
@@ -117,7 +118,7 @@ func (s *Server) execute(ctx context.Context, path string, body []byte, m *model
 }
 
 func (s *Server) create(r *request) (map[string]any, error) {
-	m := &model{next: 1, weights: s.cfg.Base.Clone()}
+	m := &model{next: 1, came: 1, weights: s.cfg.Base.Clone()}
 	m.weights.Threads = s.cfg.Base.Threads
 	if r.Role == "critic" {
 		var err error

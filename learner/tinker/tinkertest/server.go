@@ -29,6 +29,9 @@ type Config struct {
 	// Σ w·ℓ / Σ w, then the mean over all rows since the last optimizer step. False: the
 	// sum over tokens, as by the hosted service.
 	RowMean bool
+	// Twice tells that an operation that is submitted twice is done twice, whatever its
+	// number, as by SkyRL.
+	Twice bool
 	// Key is the one that clients must have; "": any.
 	Key string
 	// Hold is how long a poll is held before it is told to try again; 0: 5 s.
@@ -251,16 +254,20 @@ func (s *Server) answer(ctx context.Context, path string, body []byte, fault Fau
 		return refused(http.StatusNotFound, "%s: not found", path)
 	}
 	o := s.taken[key]
+	var m *model
+	seq := 0
+	if strings.HasPrefix(key, "op ") {
+		m, seq = s.models[head.ModelID], *head.SeqID
+		if s.cfg.Twice { // in the order in which they come
+			o, seq = nil, m.came
+			m.came++
+		}
+	}
 	switch {
 	case o == nil:
 		o = &operation{path: path, body: body, done: make(chan struct{})}
 		if key != "" {
 			s.taken[key] = o
-		}
-		var m *model
-		seq := 0
-		if strings.HasPrefix(key, "op ") {
-			m, seq = s.models[head.ModelID], *head.SeqID
 		}
 		running := s.ctx
 		s.work.Go(func() { s.run(running, o, m, seq) })
