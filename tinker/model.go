@@ -193,7 +193,11 @@ func (m *Model) settle(ctx context.Context) error {
 		return nil
 	}
 	if !m.once {
-		return fmt.Errorf("it is not known whether the server has %s, and it would take it twice: %w", u.path, u.err)
+		const what = "it is not known whether the server has %s, and it would take it twice: "
+		if policy.IsTransient(u.err) { // this does not pass
+			return fmt.Errorf(what+"%v", u.path, u.err)
+		}
+		return fmt.Errorf(what+"%w", u.path, u.err)
 	}
 	if _, err := m.client.submit(ctx, u.path, u.body, mayPass); err != nil {
 		return fmt.Errorf("submit %s once more, whose answer was lost: %w", u.path, err)

@@ -100,6 +100,84 @@ func TestPassingFaults(t *testing.T) {
 	}
 }
 
+// A server that takes twice what is submitted twice is not asked twice: where it is not
+// known whether it has a gradient or a step, the learner says so, and goes on from the
+// checkpoint before to the same weights.
+func TestServersThatTakeTwice(t *testing.T) {
+	mini := learnertest.Batch(3, vocabulary)
+	ctx := context.Background()
+	var want []float32
+	synctest.Test(t, func(t *testing.T) {
+		_, _, l := open(t, tinkertest.Config{}, wire.Config{})
+		var err error
+		if want, err = threeUpdates(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, path := range []string{"forward", "forward_backward", "optim_step", "retrieve_future", "retrieve_future of a step"} {
+		for fault, known := range map[tinkertest.Fault]bool{ // that the server has not taken it
+			tinkertest.Killed: false, tinkertest.HalfBody: false, tinkertest.Broken: false, tinkertest.Timeout: false, tinkertest.Endless: false, tinkertest.Busy: true, tinkertest.Gone: false,
+		} {
+			if fault == tinkertest.Gone && !strings.HasPrefix(path, "retrieve") {
+				continue
+			}
+			t.Run(path+", "+string(fault), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var on atomic.Bool
+					on.Store(true)
+					server := serve(t, tinkertest.Config{Twice: true, Fault: func(p string, call int) tinkertest.Fault {
+						of, _, step := strings.Cut(path, " ")
+						first := map[bool]int{false: 2, true: 4}[step] // polls: creation, save, forward, backward, step
+						if p == of && (of != "retrieve_future" && call == 0 || of == "retrieve_future" && call == first) && on.Swap(false) {
+							return fault
+						}
+						return tinkertest.None
+					}})
+					cfg := settings(false)
+					cfg.Profile.Once = false
+					l, err := tinker.NewLearner(ctx, dial(t, server, wire.Config{}), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					doubts := 0
+					for range 3 {
+						dir := t.TempDir()
+						if err := l.Save(ctx, dir); err != nil {
+							t.Fatal(err)
+						}
+						_, err := l.Update(ctx, mini, surrogate)
+						if err == nil {
+							continue
+						}
+						doubts++
+						if _, refused := l.Publish(ctx); policy.IsTransient(err) || refused == nil {
+							t.Errorf("error %v, and then %v", err, refused)
+						}
+						if err := l.Load(ctx, dir); err != nil {
+							t.Fatal(err)
+						}
+						if _, err := l.Update(ctx, mini, surrogate); err != nil {
+							t.Fatal(err)
+						}
+					}
+					got, err := l.LogProbs(ctx, mini)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !slices.Equal(got, want) || l.Version() != 3 {
+						t.Errorf("version %d, and other weights", l.Version())
+					}
+					submission := path == "forward_backward" || path == "optim_step"
+					lost := path == "retrieve_future of a step" && fault == tinkertest.Gone
+					if wantDoubts := map[bool]int{true: 1}[submission && !known || lost]; doubts != wantDoubts || on.Load() {
+						t.Errorf("%d times in doubt: want %d", doubts, wantDoubts)
+					}
+				})
+			})
+		}
+	}
+}
+
 // Answers that are not what was asked for are errors, and the learner knows that its
 // weights are in doubt, until it loads.
 func TestSpoiledAnswers(t *testing.T) {
