@@ -20,7 +20,7 @@ type Critic struct{ *remote }
 
 var _ learner.Critic = (*Critic)(nil)
 
-// NewCritic makes a critic from a base model.
+// NewCritic makes a critic from a base model. SkyRL wants a policy in the session before.
 func NewCritic(ctx context.Context, client *tinker.Client, cfg Config) (*Critic, error) {
 	if !cfg.Profile.CriticRole {
 		return nil, fmt.Errorf("tinker critic: %s has no critics: want a token critic, or an estimator that reads no values", cfg.Profile.Name)

@@ -253,10 +253,12 @@ func (r *remote) scale(count, rows int) float32 {
 	return 1
 }
 
-// evaluate sends rows in requests of bounded size and returns a column of each, which
-// is checked where wanted (nil: everywhere) is not 0.
+// evaluate sends rows in requests of bounded size and returns a column of each, which is
+// checked where wanted is not 0. Of a pass for the gradient alone not every server gives
+// the column: it is nil then.
 func (r *remote) evaluate(ctx context.Context, backward bool, loss string, settings map[string]float64, data []tinker.Datum, column string, wanted [][]float32) ([][]float32, error) {
 	var out [][]float32
+	needed := !backward || loss == tinker.PPO // for the metrics
 	for len(data) > 0 {
 		n, tokens := 0, 0
 		for n < len(data) && (n == 0 || tokens+len(data[n].Model.Chunks[0].Tokens) <= r.cfg.MaxTokens) {
@@ -276,7 +278,12 @@ func (r *remote) evaluate(ctx context.Context, backward bool, loss string, setti
 			return nil, fmt.Errorf("the server answers for %d rows: want %d", len(got.Rows), n)
 		}
 		for k := range got.Rows {
-			values, err := numbers(got.Rows[k][column], len(data[k].Model.Chunks[0].Tokens), wanted[len(out)])
+			there, n := got.Rows[k][column], len(data[k].Model.Chunks[0].Tokens)
+			if !needed && len(there.Data) != n {
+				out = append(out, nil)
+				continue
+			}
+			values, err := numbers(there, n, wanted[len(out)])
 			if err != nil {
 				return nil, fmt.Errorf("row %d: %s: %w", len(out), column, err)
 			}
