@@ -109,6 +109,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		own.MaxIdleConnsPerHost = 64
+		// Less than servers keep connections (uvicorn: 5 s): a request into one that the
+		// server is closing leaves it open whether it has arrived.
+		own.IdleConnTimeout = 2 * time.Second
 		cfg.Transport = own
 	}
 	c := &Client{cfg: cfg, models: map[string]*Model{}}
