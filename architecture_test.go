@@ -27,8 +27,8 @@ var order = []struct {
 	{"engines", []string{
 		"ppo", "policy", "policy/policytest", "env", "env/envtest", "env/toolcall",
 		"env/taskfile", "env/tools", "env/question", "env/process", "env/exec", "env/corpus", "env/mcp",
-		"env/filler", "env/curriculum", "env/curriculum/curriculumtest", "env/search", "env/keytodoor", "env/errands", "policy/scripted",
-		"lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded",
+		"env/filler", "env/curriculum", "env/curriculum/curriculumtest", "env/search", "env/keytodoor", "env/errands", "policy/scripted", "tinker", "policy/tinker",
+		"lm/kernel", "lm", "learner", "learner/learnertest", "learner/embedded", "learner/tinker", "learner/tinker/tinkertest",
 	}},
 	{"loops", []string{"rollout", "pretrain", "terminal", "train/tensorboard", "train", "ablation"}},
 	{"assembly", []string{"bases", "configs", "config", "assembly"}},
@@ -47,7 +47,10 @@ var implementations = map[string][]string{
 	"env/mcp":          {"assembly"},
 	"policy/scripted":  {"assembly"},
 	"learner/embedded": {"assembly"},
-	"lm":               {"assembly", "learner/embedded", "config"}, // config: the shape of a model in YAML
+	"learner/tinker":   {"assembly"},
+	"policy/tinker":    {"assembly"},
+	"tinker":           {"assembly", "learner/tinker", "policy/tinker", "learner/tinker/tinkertest"},
+	"lm":               {"assembly", "learner/embedded", "learner/tinker/tinkertest", "config"}, // config: the shape of a model in YAML
 	"lm/kernel":        {"assembly", "lm"},
 	"token/bpe":        {"assembly"},
 	"chat/huggingface": {"assembly"},
