@@ -17,8 +17,6 @@ const conversations = 10
 // what comes between them.
 type conversation struct{ opening, rest []chat.Message }
 
-func (c conversation) whole() []chat.Message { return slices.Concat(c.opening, c.rest) }
-
 // each calls f with the conversations of a subject, always the same.
 func (s Subject) each(f func(conversation) error) error {
 	for seed := range uint64(conversations) {

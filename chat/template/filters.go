@@ -393,7 +393,8 @@ func itemsFilter(g *guard, a []jinja.Value, _ map[string]jinja.Value) (jinja.Val
 	case a[0].IsUndefined():
 		return jinja.NewList(nil), nil
 	case !a[0].IsDict():
-		return a[0], errors.New("Can only get item pairs from a mapping.") // as jinja2 says it; templates count on it
+		//lint:ignore ST1005 as jinja2 says it; templates count on it
+		return a[0], errors.New("Can only get item pairs from a mapping.")
 	}
 	return g.pairs(a[0], a[0].AsDict().Keys)
 }

@@ -162,7 +162,7 @@ func integers(operator string, a, b int64) (n int64, ok bool, err error) {
 				}
 				return a, true, nil
 			}
-			if n, ok, err = integers("*", n, a); err != nil {
+			if n, _, err = integers("*", n, a); err != nil {
 				return 0, false, overflow
 			}
 		}

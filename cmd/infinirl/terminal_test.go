@@ -18,9 +18,7 @@ import (
 // onTerminal runs a command line in a terminal of some columns and returns what that gets.
 func onTerminal(t *testing.T, columns uint16, environment []string, c *exec.Cmd) string {
 	t.Helper()
-	for _, variable := range []string{"TERM=xterm", "NO_COLOR=", "COLUMNS="} {
-		c.Env = append(c.Env, variable)
-	}
+	c.Env = append(c.Env, "TERM=xterm", "NO_COLOR=", "COLUMNS=")
 	c.Env = append(c.Env, environment...)
 	master, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {

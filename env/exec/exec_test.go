@@ -497,9 +497,13 @@ func TestBadEndpoints(t *testing.T) {
 		serve http.HandlerFunc
 		want  string
 	}{
-		"status":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such model", 503) }, `status 503 Service Unavailable: "no such model"`},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", 307) }, "status 307"},
-		"garbage":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, `the answer to reset is "<html>"`},
+		"status": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no such model", http.StatusServiceUnavailable)
+		}, `status 503 Service Unavailable: "no such model"`},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, "status 307"},
+		"garbage": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, `the answer to reset is "<html>"`},
 		"hang": {func(w http.ResponseWriter, r *http.Request) {
 			<-stop
 		}, "no answer to reset within 300ms"},

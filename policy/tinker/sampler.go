@@ -188,9 +188,9 @@ func (s *Sampler) check(r policy.Request) error {
 	case len(r.Prompt) >= s.cfg.Positions:
 		return fmt.Errorf("a prompt of %d tokens: the model has %d positions", len(r.Prompt), s.cfg.Positions)
 	case r.MaxTokens < 1:
-		return fmt.Errorf("MaxTokens: %d: want at least 1", r.MaxTokens)
+		return fmt.Errorf("request: MaxTokens: %d: want at least 1", r.MaxTokens)
 	case !(r.Temperature >= 0) || math.IsInf(r.Temperature, 1):
-		return fmt.Errorf("Temperature: %v: want a finite number from 0", r.Temperature)
+		return fmt.Errorf("request: Temperature: %v: want a finite number from 0", r.Temperature)
 	}
 	for i, stop := range r.Stop {
 		if len(stop) == 0 {
