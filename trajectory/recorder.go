@@ -88,6 +88,9 @@ func (r *Recorder) Prompt(reply int) ([]int32, error) {
 	case err != nil:
 		return nil, fmt.Errorf("trajectory %s, message %d: %w", r.t.ID, r.t.Len(), err)
 	case d.Changed:
+		if err := d.Record.Validate(); err != nil { // now: nobody could put the prompts together again
+			return nil, fmt.Errorf("trajectory %s, message %d: %w", r.t.ID, r.t.Len(), err)
+		}
 		if unanswered {
 			r.t.Segments = r.t.Segments[:len(r.t.Segments)-1]
 		}

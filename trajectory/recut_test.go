@@ -234,3 +234,23 @@ func marshal(t *testing.T, tr *Trajectory) string {
 	}
 	return string(text)
 }
+
+// touching writes a record that says one thing in two ranges.
+type touching struct{ condense.Condenser }
+
+func (touching) Condense(w condense.Window) (condense.Decision, error) {
+	return condense.Decision{Changed: true, Record: condense.Record{Version: condense.RecordVersion, Messages: w.Messages,
+		Keep: []condense.Range{{Start: 0, End: 1}, {Start: 1, End: 2}}}}, nil
+}
+
+func TestRecordsOfCondensersAreValid(t *testing.T) {
+	t.Parallel()
+	renderer, err := chat.NewChatML(token.Bytes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Recording{ID: "t", Messages: []RecordedMessage{user("q"), user("r"), assistant("a")}}
+	if _, _, err := Recut(o, renderer, touching{}); err == nil || !strings.Contains(err.Error(), "do not touch") {
+		t.Errorf("error %v, want one about the record", err)
+	}
+}
