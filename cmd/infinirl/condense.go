@@ -30,7 +30,7 @@ type condenseCommand struct {
 	ExcludeTools    []string  `help:"Tools whose rounds always stay."`
 	ClearAtLeast    int       `help:"Tokens that one condensing frees at least, if there is as much to free."`
 	ClearToolInputs bool      `help:"Of tool-clear: blank the arguments of calls too."`
-	Placeholder     givenText `help:"Of tool-clear: what stands in place of a result."`
+	Placeholder     givenText `placeholder:"TEXT" help:"Of tool-clear: what stands in place of a result."`
 	CutOversize     bool      `default:"true" negatable:"" help:"Cut the middle out of tool results that do not fit otherwise."`
 	SummaryTokens   int       `help:"Of summary: the longest summary (an eighth of --high if not given). Text of that length stands in for each."`
 	TrainSummary    bool      `help:"Of summary: make summaries trainable."`

@@ -27,9 +27,9 @@ import (
 // replayCommand derives prompts again and compares.
 type replayCommand struct {
 	Paths       []string  `arg:"" name:"path" help:"Batches (.safetensors or JSON Lines), trajectories (JSON Lines), or run directories."`
-	Log         givenText `help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
-	Tokenizer   givenText `help:"A tokenizer.json or a folder with one, or bytes: show differing tokens as text."`
-	Model       givenText `help:"Checkpoint: recompute the log-probs of sampled tokens and report the drift."`
+	Log         givenText `placeholder:"FILE" help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
+	Tokenizer   givenText `placeholder:"FILE" help:"A tokenizer.json or a folder with one, or bytes: show differing tokens as text."`
+	Model       givenText `placeholder:"PATH" help:"Checkpoint: recompute the log-probs of sampled tokens and report the drift."`
 	Temperature *float64  `placeholder:"T" help:"Of --model: temperature that the log-probs were sampled at. Default: 1."`
 	Show        int       `default:"5" help:"Most differences that are shown."`
 	JSON        bool      `name:"json" help:"Print one JSON object instead of text."`
