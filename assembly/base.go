@@ -51,7 +51,11 @@ func loadModel(path string) (*lm.Model, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return lm.Load(actorOf(path))
+		model, err := lm.Load(actorOf(path))
+		if err != nil {
+			return nil, err
+		}
+		return actor(path, model)
 	}
 	data, err := bounded.ReadFile(path, maxModel)
 	if err != nil {
@@ -60,6 +64,14 @@ func loadModel(path string) (*lm.Model, error) {
 	model, err := lm.Unmarshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return actor(path, model)
+}
+
+// actor refuses a model that is none.
+func actor(path string, model *lm.Model) (*lm.Model, error) {
+	if model.IsCritic() {
+		return nil, fmt.Errorf("%s: a critic, which has values and no tokens to sample: want the checkpoint, or the %s in it", path, embedded.ActorName)
 	}
 	return model, nil
 }

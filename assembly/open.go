@@ -7,7 +7,6 @@ import (
 
 	"github.com/infinirl/infinirl/learner"
 	"github.com/infinirl/infinirl/learner/embedded"
-	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/token"
 	"github.com/infinirl/infinirl/token/bpe"
 )
@@ -33,10 +32,10 @@ func Tokenizer(name string) (token.Tokenizer, error) {
 	return tokenizer, nil
 }
 
-// Scorer gives log-probs under the actor of a checkpoint, a directory with an actor or
-// of a model itself.
+// Scorer gives log-probs under a model: one file, a directory with one, or a checkpoint of
+// a run, whose actor it is then.
 func Scorer(dir string, temperature float64) (learner.Scorer, error) {
-	model, err := lm.Load(actorOf(dir))
+	model, err := loadModel(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/infinirl/infinirl/trajectory"
@@ -222,5 +223,33 @@ func TestPlaceScores(t *testing.T) {
 	b.Rewards = []float32{1, 0, 0, 0}
 	if err := b.PlaceScores(); err != nil || b.Rewards[1] != 0 {
 		t.Errorf("rewards that were there: %v, %v", b.Rewards, err)
+	}
+}
+
+func TestCheckRanges(t *testing.T) {
+	t.Parallel()
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		change func(*Batch)
+		want   string
+	}{
+		"nothing":                  {func(*Batch) {}, ""},
+		"bootstrap of a finished":  {func(b *Batch) { b.Rows[1].BootstrapValue = nan }, `trajectory "t", inv_iter 0: bootstrap_value NaN`},
+		"bootstrap of an earlier":  {func(b *Batch) { b.Rows[0].BootstrapValue = math.Inf(1) }, "inv_iter 1: bootstrap_value +Inf"},
+		"version":                  {func(b *Batch) { b.Rows[1].PolicyVersion = -1 }, "policy_version -1"},
+		"oldest version":           {func(b *Batch) { b.Rows[1].OldestPolicyVersion = -2 }, "oldest_policy_version -2"},
+		"rollout":                  {func(b *Batch) { b.RolloutLogProbs = []float32{0, 0, 0, 0.5} }, "inv_iter 0, response token 1: rollout_log_probs: 0.5"},
+		"old":                      {func(b *Batch) { b.OldLogProbs = []float32{0, 2, 0, 0} }, "inv_iter 1, response token 0: old_log_probs: 2"},
+		"reference":                {func(b *Batch) { b.RefLogProbs = []float32{0, 2, 0, 0} }, "ref_log_probs: 2"},
+		"rounding":                 {func(b *Batch) { b.RolloutLogProbs = []float32{0, 1e-4, 0, 1e-3} }, ""},
+		"at tokens not trained":    {func(b *Batch) { b.RolloutLogProbs = []float32{3, -1, 3, -1} }, ""},
+		"rewards are no log-probs": {func(b *Batch) { b.Rewards = []float32{0, 2, 0, 0} }, ""},
+	} {
+		b := &Batch{Rows: []Row{{TrajectoryID: "t", InvIter: 1, PromptLen: 1}, {TrajectoryID: "t"}},
+			CuSeqLens: []int64{0, 2, 4}, TokenIDs: make([]int32, 4), LossMask: []bool{false, true, false, true}}
+		c.change(b)
+		if err := b.CheckRanges(); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
 	}
 }

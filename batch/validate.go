@@ -3,6 +3,8 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 )
 
 // Validate checks the shape of the batch: offsets that rise from 0 to the
@@ -84,3 +86,39 @@ func (b *Batch) CheckTokenIDs() error {
 	}
 	return nil
 }
+
+// maxLogProb is what rounding may make of the log-prob of a certain token.
+const maxLogProb = 1e-3
+
+// CheckRanges returns an error that names trajectory, segment and token of the first
+// number that cannot be what its column says: a bootstrap value that is not finite, on
+// whichever row, a negative policy version, a log-prob above 0 at a trainable token.
+func (b *Batch) CheckRanges() error {
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		switch {
+		case math.IsNaN(r.BootstrapValue) || math.IsInf(r.BootstrapValue, 0):
+			return fmt.Errorf("%s: bootstrap_value %v: want a finite number, or none", b.Describe(i), r.BootstrapValue)
+		case r.OldestPolicyVersion < 0:
+			return fmt.Errorf("%s: oldest_policy_version %d: want 0 or more", b.Describe(i), r.OldestPolicyVersion)
+		case r.PolicyVersion < 0:
+			return fmt.Errorf("%s: policy_version %d: want 0 or more", b.Describe(i), r.PolicyVersion)
+		}
+	}
+	for _, c := range b.Columns() {
+		if *c.Data == nil || !c.logProbs() {
+			continue
+		}
+		for i := range b.Rows {
+			start, end := b.Span(i)
+			for t := start; t < end; t++ {
+				if x := (*c.Data)[t]; b.LossMask[t] && x > maxLogProb {
+					return fmt.Errorf("%s, response token %d: %s: %v: want a log-prob, at most 0", b.Describe(i), t-start-b.Rows[i].PromptLen, c.Name, x)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c Column) logProbs() bool { return strings.HasSuffix(c.Name, "_log_probs") }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
@@ -116,6 +117,9 @@ func (c *Config) Set(assignment string) error {
 	var text strings.Builder
 	path := strings.Split(key, ".")
 	for depth, name := range path {
+		if !isName(name) {
+			return fmt.Errorf("--set %s: the key has the part %q: want names with dots between them, e.g. train.steps=10", assignment, name)
+		}
 		fmt.Fprintf(&text, "%s%s:", strings.Repeat(" ", depth), name)
 		if depth < len(path)-1 {
 			text.WriteByte('\n')
@@ -126,6 +130,14 @@ func (c *Config) Set(assignment string) error {
 	}
 	fmt.Fprintf(&text, " %s\n", value)
 	return c.MergeBytes([]byte(text.String()), "--set "+assignment)
+}
+
+// isName tells whether a part of a key is one that YAML reads as it stands: neither
+// nothing nor the start of a comment.
+func isName(part string) bool {
+	return part != "" && !strings.ContainsFunc(part, func(r rune) bool {
+		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 }
 
 // YAML returns the configuration as a file that MergeBytes reads back.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // CreateDirectory makes a directory appear at path with everything that fill
@@ -21,11 +22,14 @@ func CreateDirectory(path string, fill func(temporary string) error) (err error)
 	}
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
+		return wrongPlace(err)
 	}
 	temporary, err := os.MkdirTemp(parent, "."+filepath.Base(path)+".*")
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		err = fmt.Errorf("create %s: %w", path, of.Err) // the temporary name tells nobody anything
+	}
 	if err != nil {
-		return err
+		return wrongPlace(err)
 	}
 	defer func() {
 		if err != nil {
@@ -45,6 +49,15 @@ func CreateDirectory(path string, fill func(temporary string) error) (err error)
 		err = fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
 	return err
+}
+
+// wrongPlace marks the error of a place where no directory can be made as one of the
+// input, unless the disk is to blame.
+func wrongPlace(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) {
+		return err
+	}
+	return inputError{err}
 }
 
 // removeLeftovers deletes what a killed process left under temporary names.

@@ -3,6 +3,7 @@ package train
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func flatten(prefix string, fields map[string]any, into map[string]float64) {
 }
 
 // Close closes both files.
-func (m *metricsFile) Close() error { return errors.Join(m.lines.Close(), m.events.Close()) }
+func (m *metricsFile) Close() error { return cmp.Or(m.lines.Close(), m.events.Close()) }
 
 // maxMetrics bounds metrics.jsonl: a million lines of two kilobytes.
 const maxMetrics = 2 << 30

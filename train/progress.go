@@ -37,7 +37,7 @@ func (p *Progress) Printf(format string, args ...any) {
 			return
 		}
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	io.WriteString(p.w, terminal.Quote(fmt.Sprintf(format, args...))+"\n")
 }
 
 // Status redraws the status line: what is being done and how far it is. It

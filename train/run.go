@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ func (t *Trainer) Run(ctx context.Context, opts Options) (summary *Summary, err 
 	}
 	r := &run{Trainer: t, dir: opts.Dir, description: opts.Description, progress: opts.Progress, started: time.Now()}
 	defer func() {
-		if err = errors.Join(err, r.close()); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// One line: where a disk is full, closing fails for the same reason.
+		if err = cmp.Or(err, r.close()); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			err = fmt.Errorf("%w: free space, then go on with: infinirl train --resume --run %s", err, r.dir)
 		}
 	}()
@@ -114,14 +116,14 @@ func (r *run) publish(ctx context.Context) error {
 }
 
 func (r *run) close() error {
-	var errs []error
+	var metrics, lock error
 	if r.metrics != nil {
-		errs = append(errs, r.metrics.Close())
+		metrics = r.metrics.Close()
 	}
 	if r.lock != nil {
-		errs = append(errs, r.lock.Close())
+		lock = r.lock.Close()
 	}
-	return errors.Join(errs...)
+	return cmp.Or(metrics, lock)
 }
 
 // createDirectory creates the run directory with its configuration.

@@ -1,9 +1,14 @@
 package trajectory
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
@@ -12,28 +17,62 @@ import (
 // Replayed is what Replay found.
 type Replayed struct {
 	Prompts  int // derived again
-	Matching int // of them equal to what the row holds
+	Matching int // of the rows that hold them, those in which all that was compared is equal
 	// Known are the prompt tokens that the log was known for and that were compared,
 	// Tokens all prompt tokens. What the log is first seen in proves nothing.
 	Known, Tokens int
-	// Mismatches has the first differing token of each prompt that does not match.
+	// Mismatches has the first difference of each field of a row that does not match.
 	Mismatches []Mismatch
 }
 
-// Mismatch is the first token in which a prompt differs from log and record.
+// Mismatch is the first place in which a field of a row differs from log and record.
 type Mismatch struct {
 	TrajectoryID string
 	InvIter      int
-	Token        int // index into the prompt
-	Message      int // of the log, -1 for the generation prefix
-	Got, Want    int32
+	// Field is what differs, as batches call it: prompt_ids, response_ids, loss_mask,
+	// rollout_log_probs, or a field of the record, such as condense.keep.
+	Field string
+	// Token is the index into the prompt or the response, -1 in records.
+	Token   int
+	Message int // of the log; -1 for the generation prefix, and outside prompts
+	// Got and Want are token ids, -1 where there is none.
+	Got, Want int32
 	// GotContext and WantContext are the tokens around it.
 	GotContext, WantContext []int32
+	// GotText and WantText are what stands there in fields that are no token ids.
+	GotText, WantText string
 }
 
+// The fields of a row that are compared.
+const (
+	fieldPrompt   = "prompt_ids"
+	fieldResponse = "response_ids"
+	fieldMask     = "loss_mask"
+	fieldLogProbs = "rollout_log_probs"
+	fieldRecord   = "condense"
+)
+
 func (m Mismatch) String() string {
-	return fmt.Sprintf("trajectory %s, inv_iter %d: prompt token %d, of message %d, is %d and derives as %d",
-		chat.Excerpt(m.TrajectoryID), m.InvIter, m.Token, m.Message, m.Got, m.Want)
+	place, got, want := "", m.GotText, m.WantText
+	switch m.Field {
+	case fieldPrompt:
+		place, got, want = fmt.Sprintf("prompt token %d, of message %d,", m.Token, m.Message), idText(m.Got), idText(m.Want)
+	case fieldResponse:
+		place, got, want = fmt.Sprintf("response token %d", m.Token), idText(m.Got), idText(m.Want)
+	case fieldMask, fieldLogProbs:
+		place = fmt.Sprintf("%s of response token %d", m.Field, m.Token)
+	default:
+		place = m.Field
+	}
+	return fmt.Sprintf("trajectory %s, inv_iter %d: %s is %s and derives as %s", chat.Excerpt(m.TrajectoryID), m.InvIter, place, got, want)
+}
+
+// idText is a token id, of which there may be none.
+func idText(id int32) string {
+	if id == unknown {
+		return "missing"
+	}
+	return strconv.Itoa(int(id))
 }
 
 // Replay derives the prompt of every row of one trajectory from the log and the
@@ -150,13 +189,13 @@ func (l *knownLog) compare(r condense.Record, row *Sample, out *Replayed) (*Mism
 	}
 	out.Tokens += max(0, len(row.Prompt)-at) // the generation prefix
 	if first != nil {
-		first.TrajectoryID, first.InvIter = row.TrajectoryID, row.InvIter
+		first.TrajectoryID, first.InvIter, first.Field = row.TrajectoryID, row.InvIter, fieldPrompt
 	}
 	return first, nil
 }
 
-// Replay compares the prompts of rows with those that log and records of the
-// trajectory give. Every token is known.
+// Replay compares rows with those that log and records of the trajectory give: prompt,
+// response, mask, record, and log-probs where both have them. Every token is known.
 func (t *Trajectory) Replay(rows []Sample) (Replayed, error) {
 	var out Replayed
 	own, err := t.Samples()
@@ -169,30 +208,126 @@ func (t *Trajectory) Replay(rows []Sample) (Replayed, error) {
 		if k < 0 {
 			return out, fmt.Errorf("trajectory %s: the log has no segment of inv_iter %d", t.ID, row.InvIter)
 		}
-		want := own[k].Prompt
+		want := &own[k]
 		out.Prompts++
-		out.Tokens += len(want)
-		out.Known += len(want)
-		at := 0
-		for at < min(len(want), len(row.Prompt)) && want[at] == row.Prompt[at] {
-			at++
-		}
-		if at == len(want) && at == len(row.Prompt) {
+		out.Tokens += len(want.Prompt)
+		out.Known += len(want.Prompt)
+		found := compareRows(row, want)
+		if len(found) == 0 {
 			out.Matching++
-			continue
 		}
-		m := Mismatch{TrajectoryID: t.ID, InvIter: row.InvIter, Token: at, Message: t.messageAt(k, at), Got: unknown, Want: unknown}
-		if at < len(row.Prompt) {
-			m.Got = row.Prompt[at]
+		for _, m := range found {
+			m.TrajectoryID, m.InvIter, m.Message = t.ID, row.InvIter, -1
+			if m.Field == fieldPrompt {
+				m.Message = t.messageAt(k, m.Token)
+			}
+			out.Mismatches = append(out.Mismatches, m)
 		}
-		if at < len(want) {
-			m.Want = want[at]
-		}
-		m.GotContext = row.Prompt[max(0, at-8):min(at+8, len(row.Prompt))]
-		m.WantContext = want[max(0, at-8):min(at+8, len(want))]
-		out.Mismatches = append(out.Mismatches, m)
 	}
 	return out, nil
+}
+
+// compareRows returns the first difference of each field.
+func compareRows(row, want *Sample) []Mismatch {
+	var found []Mismatch
+	for _, ids := range []struct {
+		field     string
+		got, want []int32
+	}{{fieldPrompt, row.Prompt, want.Prompt}, {fieldResponse, row.Response, want.Response}} {
+		at := firstDifference(ids.got, ids.want, func(a, b int32) bool { return a == b })
+		if at < 0 {
+			continue
+		}
+		m := Mismatch{Field: ids.field, Token: at, Got: unknown, Want: unknown}
+		if at < len(ids.got) {
+			m.Got = ids.got[at]
+		}
+		if at < len(ids.want) {
+			m.Want = ids.want[at]
+		}
+		m.GotContext = ids.got[max(0, at-8):min(at+8, len(ids.got))]
+		m.WantContext = ids.want[max(0, at-8):min(at+8, len(ids.want))]
+		found = append(found, m)
+	}
+	if at := firstDifference(row.Mask, want.Mask, func(a, b bool) bool { return a == b }); at >= 0 {
+		found = append(found, Mismatch{Field: fieldMask, Token: at, GotText: maskText(row.Mask, at), WantText: maskText(want.Mask, at)})
+	}
+	if row.LogProbs != nil && want.LogProbs != nil {
+		for at := range min(len(row.LogProbs), len(want.LogProbs), len(want.Mask)) {
+			a, b := row.LogProbs[at], want.LogProbs[at]
+			if want.Mask[at] && a != b && (a == a || b == b) { // elsewhere they mean nothing
+				found = append(found, Mismatch{Field: fieldLogProbs, Token: at, GotText: fmt.Sprint(a), WantText: fmt.Sprint(b)})
+				break
+			}
+		}
+	}
+	if name, got, derived := recordDifference(row.Condense, want.Condense); name != "" {
+		found = append(found, Mismatch{Field: name, Token: -1, GotText: got, WantText: derived})
+	}
+	return found
+}
+
+// firstDifference is the first index at which two lists differ, -1 if there is none.
+func firstDifference[T any](a, b []T, equal func(a, b T) bool) int {
+	for at := range min(len(a), len(b)) {
+		if !equal(a[at], b[at]) {
+			return at
+		}
+	}
+	if len(a) != len(b) {
+		return min(len(a), len(b))
+	}
+	return -1
+}
+
+func maskText(mask []bool, at int) string {
+	switch {
+	case at >= len(mask):
+		return "missing"
+	case mask[at]:
+		return "1"
+	}
+	return "0"
+}
+
+// recordDifference names the first field in which a record differs from another, and
+// what stands there; "" if none does. The order of fields does not matter.
+func recordDifference(got, want json.RawMessage) (name, is, derives string) {
+	if record, err := condense.ParseRecord(got); err == nil {
+		got = record.JSON() // fields that are left out as they are written
+	}
+	var fields, wanted map[string]any
+	if numbered(got, &fields) != nil || numbered(want, &wanted) != nil {
+		return fieldRecord, chat.Excerpt(string(got)), chat.Excerpt(string(want))
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(fields)), maps.Keys(wanted))
+	slices.Sort(names)
+	for _, name := range names {
+		a, is := fields[name]
+		b, derives := wanted[name]
+		if is != derives || !reflect.DeepEqual(a, b) {
+			return fieldRecord + "." + chat.Excerpt(name), valueText(a, is), valueText(b, derives)
+		}
+	}
+	return "", "", ""
+}
+
+// numbered reads JSON whose numbers keep their digits.
+func numbered(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+func valueText(value any, there bool) string {
+	if !there {
+		return "missing"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return chat.Excerpt(string(text))
 }
 
 // messageAt returns the message that token at of segment k's prompt is of, -1 for

@@ -58,6 +58,70 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestReplayOfALog finds every change of a row, in the field in which it is.
+func TestReplayOfALog(t *testing.T) {
+	t.Parallel()
+	tr, _ := recutDialogue(t, "tool-fifo")
+	for i := range tr.Entries {
+		if e := &tr.Entries[i]; e.Sampled() {
+			e.LogProbs = slices.Repeat([]float32{-0.5}, e.End-e.Start)
+		}
+	}
+	record := func(from, to string) func(*Sample) {
+		return func(s *Sample) { s.Condense = []byte(strings.Replace(string(s.Condense), from, to, 1)) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Sample)
+		want   []string // the fields that differ
+		say    string
+	}{
+		{"nothing", func(*Sample) {}, nil, ""},
+		{"prompt", func(s *Sample) { s.Prompt[3] ^= 1 }, []string{"prompt_ids"}, "prompt token 3, of message 0, is "},
+		{"prompt cut off", func(s *Sample) { s.Prompt = s.Prompt[:5] }, []string{"prompt_ids"}, "is missing and derives as "},
+		{"response", func(s *Sample) { s.Response[0] = 7 }, []string{"response_ids"}, "response token 0 is 7 and derives as "},
+		{"response longer", func(s *Sample) {
+			s.Response, s.Mask, s.LogProbs = append(s.Response, 7), append(s.Mask, true), append(s.LogProbs, -1)
+		}, []string{"response_ids", "loss_mask"}, "is 7 and derives as missing"},
+		{"mask", func(s *Sample) { s.Mask[0] = !s.Mask[0] }, []string{"loss_mask"}, "loss_mask of response token 0 is 0 and derives as 1"},
+		{"log-probs", func(s *Sample) { s.LogProbs[1] = -0.25 }, []string{"rollout_log_probs"}, "rollout_log_probs of response token 1 is -0.25 and derives as -0.5"},
+		{"log-probs not known", func(s *Sample) { s.LogProbs = nil }, nil, ""},
+		{"keep", record(`"keep":[[`, `"keep":[[0,1],[`), []string{"condense.keep"}, "condense.keep is [[0,1],["},
+		{"version", record(`"version":1`, `"version":2`), []string{"condense.version"}, "condense.version is 2 and derives as 1"},
+		{"lengths", record(`"lengths":[`, `"lengths":[1,`), []string{"condense.lengths"}, "condense.lengths is [1,"},
+		{"unknown field", record(`"rule"`, `"role"`), []string{"condense.role"}, `condense.role is "tool-fifo" and derives as missing`},
+		{"no object", func(s *Sample) { s.Condense = []byte("[]") }, []string{"condense"}, "condense is [] and derives as {"},
+		{"other order", func(s *Sample) {
+			var fields map[string]any
+			if err := json.Unmarshal(s.Condense, &fields); err != nil {
+				t.Fatal(err)
+			}
+			s.Condense, _ = json.MarshalIndent(fields, "", " ")
+		}, nil, ""},
+	} {
+		rows, err := tr.Samples()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(&rows[1])
+		got, err := tr.Replay(rows)
+		if err != nil || got.Prompts != len(rows) || (got.Matching == len(rows)) != (c.want == nil) {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+			continue
+		}
+		var fields []string
+		for _, m := range got.Mismatches {
+			fields = append(fields, m.Field)
+			if !strings.HasPrefix(m.String(), "trajectory tool-fifo, inv_iter 3: ") {
+				t.Errorf("%s: %s", c.name, m)
+			}
+		}
+		if !slices.Equal(fields, c.want) || c.want != nil && !strings.Contains(got.Mismatches[0].String(), c.say) {
+			t.Errorf("%s: %v, want %v with %q", c.name, got.Mismatches, c.want, c.say)
+		}
+	}
+}
+
 func TestReplayErrors(t *testing.T) {
 	t.Parallel()
 	tr, _ := recutDialogue(t, "tool-fifo")

@@ -63,6 +63,9 @@ type Renderer struct {
 	native bool
 	opened bool // the generation prefix leaves reasoning open
 
+	learnt bool  // all probes are over
+	spent  error // of the first probe that spent what a rendering may
+
 	bases    map[chat.Role]*base // what messages of a role are rendered behind
 	refused  map[chat.Role]error // why the template has no such messages
 	behind   []chat.Message      // what is rendered behind a reply to end it
@@ -217,5 +220,12 @@ func (r *Renderer) Parse(ids []int32) chat.Message {
 
 // render renders a conversation.
 func (r *Renderer) render(messages []chat.Message, tools []chat.Tool, generate bool) (string, error) {
-	return r.template.Render(messages, template.Options{Tools: tools, AddGenerationPrompt: generate, Variables: r.variables})
+	if r.spent != nil {
+		return "", r.spent
+	}
+	text, err := r.template.Render(messages, template.Options{Tools: tools, AddGenerationPrompt: generate, Variables: r.variables})
+	if !r.learnt && errors.Is(err, template.ErrSpent) {
+		r.spent = err
+	}
+	return text, err
 }

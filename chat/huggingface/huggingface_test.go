@@ -3,6 +3,7 @@ package huggingface
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/chattest"
+	"github.com/infinirl/infinirl/chat/template"
 )
 
 var tools = []chat.Tool{
@@ -300,7 +302,7 @@ func TestUnfitTemplates(t *testing.T) {
 	const prompt = `{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 	for name, c := range map[string]struct{ source, format, want string }{
-		"calls ignored":       {turn + prompt, "", "call format: the template writes calls as 0 of the formats known"},
+		"calls ignored":       {turn + prompt, "", "call format: the template writes calls as 0 of the formats known do, want exactly one: set --call-format (in Go, Options.CallFormat) to one of hermes"},
 		"no such format":      {turn + prompt, "xml", `call format "xml": want one of hermes`},
 		"no end of turn":      {"{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }}{% endfor %}" + prompt, "none", "no end of turn"},
 		"end is text":         {"{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }} ###{% endfor %}" + prompt, "none", "want it to begin with a control token"},
@@ -315,6 +317,25 @@ func TestUnfitTemplates(t *testing.T) {
 		_, err := New(compile(t, c.source), spelled{}, Options{CallFormat: c.format})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "huggingface: ") {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A template that spends all that a rendering may is refused at once: with results alone
+// it does, which it may do without.
+func TestSpentProbesEndLearning(t *testing.T) {
+	t.Parallel()
+	const source = `{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+	for loops, want := range map[string]bool{"": false,
+		"{% for i in range(10000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}":    true,
+		"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}": true,
+	} {
+		_, err := New(compile(t, source+"{% if messages | length == 4 %}"+loops+"{% endif %}"), spelled{}, Options{CallFormat: "none"})
+		if errors.Is(err, template.ErrSpent) != want || (err != nil) != want {
+			t.Errorf("%q: error %v", loops, err)
 		}
 	}
 }

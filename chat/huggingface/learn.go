@@ -47,8 +47,18 @@ func probeMessage(role chat.Role) chat.Message {
 var probeTools = []chat.Tool{{Name: "search", Description: "Finds.", Parameters: json.RawMessage(
 	`{"type": "object", "properties": {"query": {"type": "string", "description": "` + probeSchema + `"}}, "required": ["query"]}`)}}
 
-// learn finds out how the template writes.
+// learn finds out how the template writes. It tries nothing more once a probe has spent
+// what a rendering may: the others would, one by one.
 func (r *Renderer) learn(o Options) error {
+	err := r.probeAll(o)
+	if r.spent != nil {
+		return r.spent
+	}
+	r.learnt = true
+	return err
+}
+
+func (r *Renderer) probeAll(o Options) error {
 	r.bases, r.refused = make(map[chat.Role]*base), make(map[chat.Role]error)
 	for _, role := range []chat.Role{chat.User, chat.Assistant, chat.ToolRole, chat.System} {
 		for _, b := range bases(role) {
@@ -222,8 +232,12 @@ func (r *Renderer) learnFormat(o Options) error {
 			}
 		}
 		if len(fit) != 1 {
-			return fmt.Errorf("call format: the template writes calls as %d of the formats known (%s) do, want exactly one: set CallFormat to one of %s",
-				len(fit), strings.Join(fit, ", "), strings.Join(callformat.Names(), ", "))
+			found := ""
+			if len(fit) > 0 {
+				found = " (" + strings.Join(fit, ", ") + ")"
+			}
+			return fmt.Errorf("call format: the template writes calls as %d of the formats known do%s, want exactly one: set --call-format (in Go, Options.CallFormat) to one of %s",
+				len(fit), found, strings.Join(callformat.Names(), ", "))
 		}
 		o.CallFormat = fit[0]
 	}

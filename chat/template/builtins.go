@@ -312,11 +312,18 @@ func numbers(args []jinja.Value) (jinja.Value, error) {
 	if by == 0 {
 		return jinja.None(), errors.New("range: a step of 0")
 	}
+	last := uint64(0) // the index of the last number, counted before any is made
+	switch {
+	case by > 0 && start < stop:
+		last = (uint64(stop) - uint64(start) - 1) / uint64(by)
+	case by < 0 && start > stop:
+		last = (uint64(start) - uint64(stop) - 1) / -uint64(by)
+	}
+	if last >= maxRange {
+		return jinja.None(), errRange
+	}
 	var items []jinja.Value
 	for n := start; by > 0 && n < stop || by < 0 && n > stop; n += by {
-		if len(items) == maxRange {
-			return jinja.None(), errRange
-		}
 		items = append(items, jinja.NewInt(n))
 		if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
 			break

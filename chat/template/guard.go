@@ -36,6 +36,7 @@ type guard struct {
 	work, maxWork     int64
 	memory, maxMemory int64
 	steps, depth      int
+	spent             bool // a bound of work, steps or memory was met
 }
 
 // newGuard returns the guard of a rendering with these variables.
@@ -83,6 +84,7 @@ func sizeOf(v jinja.Value, depth int) (int64, error) {
 func (g *guard) spend(n int) error {
 	// Names are looked up through the scopes of all macros that are running.
 	if g.work += 1 + int64(n)/64 + int64(g.depth)/16; g.work > g.maxWork {
+		g.spent = true
 		return errWork
 	}
 	return nil
@@ -91,6 +93,7 @@ func (g *guard) spend(n int) error {
 // take counts n bytes of memory before they are taken.
 func (g *guard) take(n int) error {
 	if n < 0 || int64(n) > g.maxMemory-g.memory {
+		g.spent = true
 		return fmt.Errorf("it makes more than %d MB of text and lists", g.maxMemory>>20)
 	}
 	g.memory += int64(n)
@@ -109,6 +112,7 @@ func (g *guard) list(items []jinja.Value) (jinja.Value, error) {
 
 func (g *guard) step() error {
 	if g.steps++; g.steps > maxSteps {
+		g.spent = true
 		return errSteps
 	}
 	return g.spend(0)

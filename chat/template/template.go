@@ -5,6 +5,7 @@ package template
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -151,11 +152,25 @@ func (t *Template) Render(messages []chat.Message, o Options) (text string, err 
 		}
 	}()
 	text, err = t.compiled.RenderValues(data)
+	if err != nil && g.spent {
+		return "", fmt.Errorf("chat template: %w", spentError(oneLine(err.Error())))
+	}
 	if err != nil {
 		return "", fmt.Errorf("chat template: %s", oneLine(err.Error()))
 	}
 	return text, nil
 }
+
+// ErrSpent is wrapped by the errors of a rendering that has spent all the time or memory
+// that it may: to try again would take as long.
+var ErrSpent = errors.New("chat template: over the bounds of a rendering")
+
+// spentError says which bound.
+type spentError string
+
+func (e spentError) Error() string { return string(e) }
+
+func (spentError) Is(target error) bool { return target == ErrSpent }
 
 // messageValue is a message as templates see it: arguments of calls as objects, if
 // they are JSON.

@@ -96,7 +96,8 @@ type batchCheckCommand struct {
 func (batchCheckCommand) Help() string {
 	return `Checks the form of each batch, that every trajectory has all of its segments once,
 that its rows agree on group, status, score, success and error, that no token id is
-negative, and that no trainable token has a NaN or infinity. Prints a line for each
+negative, that no trainable token has a NaN, an infinity or a log-prob above 0, that
+bootstrap values are finite and policy versions not negative. Prints a line for each
 good file; stops at the first bad one.
 
 Example:
@@ -114,6 +115,9 @@ func (c *batchCheckCommand) Run(ctx context.Context, std streams) error {
 			return badInput(fmt.Errorf("%s: %w", path, err))
 		}
 		if err := b.CheckFinite(); err != nil {
+			return badInput(fmt.Errorf("%s: %w", path, err))
+		}
+		if err := b.CheckRanges(); err != nil {
 			return badInput(fmt.Errorf("%s: %w", path, err))
 		}
 		trajectories, err := b.Trajectories()

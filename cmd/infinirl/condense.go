@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/batch/stream"
@@ -20,30 +21,30 @@ import (
 type condenseCommand struct {
 	Files []string `arg:"" name:"file" help:"Recorded runs, in any form that is known; a folder stands for the recordings in it, - for standard input."`
 
-	Rule            string   `default:"tool-fifo" help:"Condensing rule: none, tool-fifo, tool-clear, window, discard-all or summary."`
-	High            int      `required:"" help:"Condense when the window and the reply would exceed this many tokens."`
-	Low             *int     `help:"Condense down to this many tokens (half of --high if not given)."`
-	KeepLast        *int     `help:"Newest tool rounds that always stay (1; 0 under discard-all and summary)."`
-	KeepFirst       int      `default:"0" help:"Oldest tool rounds that always stay."`
-	Mode            string   `default:"pair" help:"Of tool-fifo: pair keeps calls with their results, result keeps bare results."`
-	ExcludeTools    []string `help:"Tools whose rounds always stay."`
-	ClearAtLeast    int      `help:"Tokens that one condensing frees at least, if there is as much to free."`
-	ClearToolInputs bool     `help:"Of tool-clear: blank the arguments of calls too."`
-	Placeholder     string   `help:"Of tool-clear: what stands in place of a result."`
-	CutOversize     bool     `default:"true" negatable:"" help:"Cut the middle out of tool results that do not fit otherwise."`
-	SummaryTokens   int      `help:"Of summary: the longest summary (an eighth of --high if not given). Text of that length stands in for each."`
-	TrainSummary    bool     `help:"Of summary: make summaries trainable."`
-	MaxSegments     int      `help:"End a run after this many segments (0: no bound)."`
+	Rule            string    `default:"tool-fifo" help:"Condensing rule: none, tool-fifo, tool-clear, window, discard-all or summary."`
+	High            int       `required:"" help:"Condense when the window and the reply would exceed this many tokens."`
+	Low             *int      `help:"Condense down to this many tokens (half of --high if not given)."`
+	KeepLast        *int      `help:"Newest tool rounds that always stay (1; 0 under discard-all and summary)."`
+	KeepFirst       int       `default:"0" help:"Oldest tool rounds that always stay."`
+	Mode            string    `default:"pair" help:"Of tool-fifo: pair keeps calls with their results, result keeps bare results."`
+	ExcludeTools    []string  `help:"Tools whose rounds always stay."`
+	ClearAtLeast    int       `help:"Tokens that one condensing frees at least, if there is as much to free."`
+	ClearToolInputs bool      `help:"Of tool-clear: blank the arguments of calls too."`
+	Placeholder     givenText `placeholder:"TEXT" help:"Of tool-clear: what stands in place of a result."`
+	CutOversize     bool      `default:"true" negatable:"" help:"Cut the middle out of tool results that do not fit otherwise."`
+	SummaryTokens   int       `help:"Of summary: the longest summary (an eighth of --high if not given). Text of that length stands in for each."`
+	TrainSummary    bool      `help:"Of summary: make summaries trainable."`
+	MaxSegments     int       `help:"End a run after this many segments (0: no bound)."`
 
 	Reply            int               `help:"Tokens reserved for a reply; at least the recorded reply's own."`
-	Tokenizer        string            `default:"bytes" help:"A tokenizer.json of byte-level BPE or a folder with one, or bytes: every byte is a token."`
-	ChatTemplate     string            `placeholder:"FILE" help:"Chat template that writes the messages: a Jinja file, a tokenizer_config.json, the folder of a Hugging Face model, or auto: the one beside the tokenizer. ChatML if not given."`
+	Tokenizer        givenText         `default:"bytes" help:"A tokenizer.json of byte-level BPE or a folder with one, or bytes: every byte is a token."`
+	ChatTemplate     givenText         `placeholder:"FILE" help:"Chat template that writes the messages: a Jinja file, a tokenizer_config.json, the folder of a Hugging Face model, or auto: the one beside the tokenizer. ChatML if not given."`
 	TemplateVariable map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable of the chat template, e.g. enable_thinking=false. Repeatable."`
-	CallFormat       string            `placeholder:"NAME" help:"How calls are written: hermes, qwen3-coder, llama3-json, search-r1 or none. What the chat template writes if not given."`
+	CallFormat       givenText         `placeholder:"NAME" help:"How calls are written: hermes, qwen3-coder, llama3-json, search-r1 or none. What the chat template writes if not given."`
 
-	GroupBy string `placeholder:"FIELD" help:"Field of a recording that names the group of a run; dotted: meta.task."`
-	Score   string `placeholder:"FIELD" help:"Field of a recording that holds its score."`
-	Scores  string `placeholder:"FILE" help:"Scores by the ids of runs: JSON Lines {\"id\": ..., \"score\": ...}, or CSV with the columns id and score."`
+	GroupBy fieldName `placeholder:"FIELD" help:"Field of a recording that names the group of a run; dotted: meta.task."`
+	Score   fieldName `placeholder:"FIELD" help:"Field of a recording that holds its score."`
+	Scores  inputPath `placeholder:"FILE" help:"Scores by the ids of runs: JSON Lines {\"id\": ..., \"score\": ...}, or CSV with the columns id and score."`
 
 	Output  outputPath `short:"o" placeholder:"FILE" help:"Write the segments to this file: .jsonl, or .safetensors; - is standard output."`
 	Log     outputPath `placeholder:"FILE" help:"Write the trajectories, logs and records, as JSON Lines to this file."`
@@ -78,7 +79,7 @@ func (c *condenseCommand) config(rule string) condense.Config {
 	config.Set("summary_tokens", c.SummaryTokens)
 	config.Set("train_summary", c.TrainSummary)
 	if c.Placeholder != "" {
-		config.Set("placeholder", c.Placeholder)
+		config.Set("placeholder", string(c.Placeholder))
 	}
 	return config
 }
@@ -103,7 +104,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return badInput(err)
 	}
-	scores, err := readScores(ctx, c.Scores, std)
+	scores, err := readScores(ctx, string(c.Scores), std)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 		}
 	}
 	told := &tally{bytes: c.Tokenizer == "bytes", trainSummaries: c.TrainSummary, scores: scores}
-	runs := &runReader{recordings: recordings, options: recorded.Options{GroupBy: c.GroupBy, Score: c.Score}, scores: scores, tally: told}
+	runs := &runReader{recordings: recordings, options: recorded.Options{GroupBy: string(c.GroupBy), Score: string(c.Score)}, scores: scores, tally: told}
 	if c.Compare {
 		return c.compare(ctx, std, runs, renderer)
 	}
@@ -219,7 +220,7 @@ func (c *condenseCommand) renderer() (chat.Renderer, error) {
 			variables[name] = text == "true"
 		}
 	}
-	renderer, err := assembly.Renderer(c.Tokenizer, assembly.ChatTemplate{Name: c.ChatTemplate, CallFormat: c.CallFormat, Variables: variables})
+	renderer, err := assembly.Renderer(string(c.Tokenizer), assembly.ChatTemplate{Name: string(c.ChatTemplate), CallFormat: string(c.CallFormat), Variables: variables})
 	if err != nil {
 		return nil, fmt.Errorf("--%w", err)
 	}
@@ -248,12 +249,60 @@ func (c *condenseCommand) validate() error {
 		return errors.New("-o and --log: both standard output, want another file for one of them")
 	case c.Output != "" && c.Log != "" && sameFile(string(c.Output), string(c.Log)):
 		return fmt.Errorf("-o and --log: both %s, want two files", c.Log)
+	case slices.Contains(c.ExcludeTools, ""):
+		return errors.New("--exclude-tools: a name is empty")
 	case c.Scores != "" && c.Score != "":
 		return errors.New("--score and --scores: want one of them")
 	case c.Scores == "-" && slices.Contains(c.Files, "-"):
 		return errors.New("--scores: standard input holds the recorded runs: want a file")
 	}
+	return c.idle()
+}
+
+// idle refuses a flag that the rule does not read: whoever gives it expects an effect.
+func (c *condenseCommand) idle() error {
+	rule, err := condense.Lookup(c.Rule)
+	if err != nil || c.Compare { // which runs every rule
+		return err
+	}
+	for _, f := range []struct {
+		flag, option string
+		given        bool
+	}{
+		{"--mode", "mode", c.Mode != condense.Pair},
+		{"--placeholder", "placeholder", c.Placeholder != ""},
+		{"--clear-tool-inputs", "clear_tool_inputs", c.ClearToolInputs},
+		{"--summary-tokens", "summary_tokens", c.SummaryTokens != 0},
+		{"--train-summary", "train_summary", c.TrainSummary},
+	} {
+		if _, known := rule.Options[f.option]; !known && f.given {
+			return fmt.Errorf("%s: without effect: rule %s does not read it, want --rule %s", f.flag, c.Rule, strings.Join(rulesWith(f.option), " or "))
+		}
+	}
+	if c.Rule != condense.None {
+		return nil
+	}
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--low", c.Low != nil}, {"--keep-last", c.KeepLast != nil}, {"--keep-first", c.KeepFirst != 0}, {"--exclude-tools", len(c.ExcludeTools) > 0},
+		{"--clear-at-least", c.ClearAtLeast != 0}, {"--no-cut-oversize", !c.CutOversize}, {"--max-segments", c.MaxSegments != 0},
+	} {
+		if f.given {
+			return fmt.Errorf("%s: without effect: rule none never condenses", f.flag)
+		}
+	}
 	return nil
+}
+
+// rulesWith lists the rules that have an option.
+func rulesWith(option string) []string {
+	return slices.DeleteFunc(condense.Rules(), func(name string) bool {
+		rule, err := condense.Lookup(name)
+		_, known := rule.Options[option]
+		return err != nil || !known
+	})
 }
 
 // validateRecordings refuses a recording that is given twice or would be replaced.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,8 @@ func (s *scoreTable) read(r *bufio.Reader) error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	case start[0] == '{':
 		return s.readLines(r)
+	case start[0] == '[':
+		return fmt.Errorf(`%s:1: a JSON array: want JSON Lines {"id": ..., "score": ...}, one a line, or CSV with the columns id and score`, s.name)
 	}
 	return s.readCSV(r)
 }
@@ -66,16 +69,11 @@ func (s *scoreTable) readLines(r *bufio.Reader) error {
 			return fmt.Errorf("%s:%d: %w", s.name, number, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
-			var row struct{ ID, Score any }
-			d := json.NewDecoder(bytes.NewReader(line))
-			d.UseNumber()
-			if err := d.Decode(&row); err != nil {
+			id, score, err := scoreOf(line)
+			if err != nil {
 				return fmt.Errorf("%s:%d: %w", s.name, number, err)
 			}
-			if row.ID == nil || row.Score == nil {
-				return fmt.Errorf(`%s:%d: want {"id": ..., "score": ...}`, s.name, number)
-			}
-			if err := s.add(number, fmt.Sprint(row.ID), fmt.Sprint(row.Score)); err != nil {
+			if err := s.add(number, id, score); err != nil {
 				return err
 			}
 		}
@@ -83,6 +81,62 @@ func (s *scoreTable) readLines(r *bufio.Reader) error {
 			return nil
 		}
 	}
+}
+
+// noNumber is a score that Python's JSON writes and no JSON has.
+var noNumber = regexp.MustCompile(`:\s*([-+]?(?i:nan|inf|infinity))\s*[,}]`)
+
+// scoreOf reads a line: an object with id and score, and with what else there may be,
+// each once.
+func scoreOf(line []byte) (id, score string, err error) {
+	wrong := errors.New(`want {"id": ..., "score": ...}`)
+	defer func() {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the line ends within the object")
+		}
+	}()
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return "", "", wrong
+	}
+	fields := make(map[string]any)
+	for d.More() {
+		name, err := d.Token()
+		var value any
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if found := noNumber.FindSubmatch(line); err != nil && found != nil {
+			return "", "", fmt.Errorf("%s: want finite numbers", found[1])
+		}
+		if err != nil {
+			return "", "", err
+		}
+		key, _ := name.(string) // nothing else stands there
+		if _, twice := fields[key]; twice {
+			return "", "", fmt.Errorf("field %q comes twice", chat.Excerpt(key))
+		}
+		fields[key] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return "", "", err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return "", "", fmt.Errorf("more behind the object: %w", wrong)
+	}
+	for _, field := range []struct {
+		name string
+		to   *string
+	}{{"id", &id}, {"score", &score}} {
+		switch v := fields[field.name].(type) {
+		case string, json.Number, bool:
+			*field.to = fmt.Sprint(v)
+		default:
+			return "", "", wrong
+		}
+	}
+	return id, score, nil
 }
 
 func (s *scoreTable) readCSV(r io.Reader) error {
@@ -104,6 +158,9 @@ func (s *scoreTable) readCSV(r io.Reader) error {
 			if id, score = slices.Index(row, "id"), slices.Index(row, "score"); id < 0 || score < 0 {
 				return fmt.Errorf(`%s:%d: the first line is %q: want JSON Lines {"id": ..., "score": ...}, or CSV whose first line names the columns id and score`,
 					s.name, number, chat.Excerpt(strings.Join(row, ",")))
+			}
+			if slices.Contains(row[id+1:], "id") || slices.Contains(row[score+1:], "score") {
+				return fmt.Errorf("%s:%d: a column comes twice: want id and score once each", s.name, number)
 			}
 			continue
 		}
@@ -180,9 +237,9 @@ func (s *scoreTable) print(w io.Writer) {
 		}
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "infinirl: %s: ids that match no run: %d, such as %s\n", s.name, left, shown(chat.Excerpt(first)))
+		fmt.Fprintf(w, "infinirl: %s: ids that match no run: %d, such as %s\n", shown(s.name), left, shown(chat.Excerpt(first)))
 	}
 	if s.without > 0 {
-		fmt.Fprintf(w, "infinirl: %s: runs that it does not score: %d; their rows carry no score\n", s.name, s.without)
+		fmt.Fprintf(w, "infinirl: %s: runs that it does not score: %d; their rows carry no score\n", shown(s.name), s.without)
 	}
 }

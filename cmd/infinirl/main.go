@@ -56,8 +56,9 @@ type streams struct {
 
 // tell writes a message to standard error, after the name of the program.
 func (s streams) tell(style terminal.Style, message string) {
-	// A line end that came with a name of the input must not begin a message of its own.
-	message = strings.ReplaceAll(message, "\n", "\n  ")
+	// A name of the input may hold anything: a line end in it must not begin a message of
+	// its own, nor a control character reach a terminal through a file.
+	message = strings.ReplaceAll(terminal.Quote(message), "\n", `\n`)
 	terminal.Print(s.err, terminal.Line{{Text: "infinirl: ", Style: style}, {Text: message}})
 }
 

@@ -13,11 +13,14 @@ type (
 	inputPath       string // of a file to read; - is standard input
 	outputPath      string // of a file to write; - is standard output
 	absolutePath    string // of a file or folder, absolute
+	fieldName       string // of a recording, dotted
+	givenText       string // any, with a default where the flag is not given
 )
 
 var (
 	errEmptyName = errors.New("the name is empty")
 	errEmptyFile = errors.New("the name of the file is empty")
+	errEmptyText = errors.New("the value is empty: leave the flag out for its default")
 )
 
 // fillName fills in a name that is not empty.
@@ -34,6 +37,10 @@ func (n *environmentName) UnmarshalText(text []byte) error { return fillName(n, 
 func (p *inputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
 
 func (p *outputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
+
+func (n *fieldName) UnmarshalText(text []byte) error { return fillName(n, text, errEmptyName) }
+
+func (t *givenText) UnmarshalText(text []byte) error { return fillName(t, text, errEmptyText) }
 
 func (p *absolutePath) UnmarshalText(text []byte) error {
 	if len(text) > 0 {

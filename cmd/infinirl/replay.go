@@ -20,25 +20,27 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/learner"
+	"github.com/infinirl/infinirl/train"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
 // replayCommand derives prompts again and compares.
 type replayCommand struct {
-	Paths       []string `arg:"" name:"path" help:"Batches (.safetensors or JSON Lines), trajectories (JSON Lines), or run directories."`
-	Log         string   `help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
-	Tokenizer   string   `help:"A tokenizer.json or a folder with one, or bytes: show differing tokens as text."`
-	Model       string   `help:"Checkpoint directory: recompute the log-probs of sampled tokens and report the drift."`
-	Temperature float64  `default:"1" help:"Temperature that the log-probs were sampled at."`
-	Show        int      `default:"5" help:"Most differing prompts that are shown."`
-	JSON        bool     `name:"json" help:"Print one JSON object instead of text."`
+	Paths       []string  `arg:"" name:"path" help:"Batches (.safetensors or JSON Lines), trajectories (JSON Lines), or run directories."`
+	Log         givenText `placeholder:"FILE" help:"Trajectories (JSON Lines) to derive the prompts of the batches from, instead of from the batches themselves."`
+	Tokenizer   givenText `placeholder:"FILE" help:"A tokenizer.json or a folder with one, or bytes: show differing tokens as text."`
+	Model       givenText `placeholder:"PATH" help:"Checkpoint: recompute the log-probs of sampled tokens and report the drift."`
+	Temperature *float64  `placeholder:"T" help:"Of --model: temperature that the log-probs were sampled at. Default: 1."`
+	Show        int       `default:"5" help:"Most differences that are shown."`
+	JSON        bool      `name:"json" help:"Print one JSON object instead of text."`
 }
 
 // Help shows an example.
 func (replayCommand) Help() string {
 	return `Derives every prompt again from message log and condense record, and compares it with the one that was trained on.
 Exits with 1 if any differs. Of a run directory it replays the saved rollouts; of what condense wrote, the rows (-o) or
-the trajectories (--log). With --log every token of rows is compared with the log, else what the rows show of each other.
+the trajectories (--log). With --log every token of rows is compared with the log, responses, masks, log-probs and condense
+records too, else what the prompts of rows show of each other.
 Chat templates play no part: prompts are put together from token ids.
 
 Example:
@@ -56,11 +58,12 @@ type replayReport struct {
 	Drift        *drift       `json:"log_prob_drift,omitempty"`
 }
 
-// difference is the first differing token of a prompt.
+// difference is the first place in which a field of a row differs.
 type difference struct {
 	File         string `json:"file"`
 	TrajectoryID string `json:"trajectory_id"`
 	InvIter      int    `json:"inv_iter"`
+	Field        string `json:"field"`
 	Token        int    `json:"token"`
 	Message      int    `json:"message"`
 	Is           string `json:"is"`
@@ -78,8 +81,24 @@ type drift struct {
 	Max    float64 `json:"max_abs"`
 }
 
+// validate refuses flags that cannot work, and one that would have no effect.
+func (c *replayCommand) validate() error {
+	switch t := c.Temperature; {
+	case c.Show < 0:
+		return fmt.Errorf("--show: %d, want at least 0", c.Show)
+	case t != nil && c.Model == "":
+		return errors.New("--temperature: without effect: only --model recomputes log-probs")
+	case t != nil && (*t == 0 || train.ValidTemperature(*t) != nil):
+		return fmt.Errorf("--temperature: %v, want the one above 0 that tokens were sampled at, 0.001 to 1000", *t)
+	}
+	return nil
+}
+
 // Run replays all paths.
 func (c *replayCommand) Run(ctx context.Context, std streams) error {
+	if err := c.validate(); err != nil {
+		return badInput(err)
+	}
 	decode, err := c.decoder()
 	if err != nil {
 		return err
@@ -90,7 +109,11 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 	}
 	var model learner.Scorer
 	if c.Model != "" {
-		if model, err = assembly.Scorer(c.Model, c.Temperature); err != nil {
+		temperature := 1.0
+		if c.Temperature != nil {
+			temperature = *c.Temperature
+		}
+		if model, err = assembly.Scorer(string(c.Model), temperature); err != nil {
 			return badInput(fmt.Errorf("--model: %w", err))
 		}
 	}
@@ -121,8 +144,11 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 			report.Known += replayed.Known
 			for _, m := range replayed.Mismatches {
 				if len(report.Mismatches) < c.Show {
-					report.Mismatches = append(report.Mismatches, difference{path, m.TrajectoryID, m.InvIter, m.Token, m.Message,
-						decode(m.GotContext), decode(m.WantContext), m.String()})
+					is, derives := m.GotText, m.WantText
+					if is == "" {
+						is, derives = decode(m.GotContext), decode(m.WantContext)
+					}
+					report.Mismatches = append(report.Mismatches, difference{path, m.TrajectoryID, m.InvIter, m.Field, m.Token, m.Message, is, derives, m.String()})
 				}
 			}
 			if model != nil {
@@ -132,32 +158,39 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 			}
 		}
 	}
+	if report.Prompts == 0 {
+		return badInput(fmt.Errorf("%s: no segment, and so no prompt to derive", strings.Join(c.Paths, ", ")))
+	}
 	if model != nil {
 		if len(differences) == 0 {
 			return badInput(errors.New("--model: no sampled token has a recorded log-prob"))
 		}
 		report.Drift = quantiles(differences)
 	}
-	if err := report.print(std.out, c.JSON); err != nil {
+	compared := "prompts"
+	if c.Log != "" {
+		compared = "rows" // all of them, not their prompts alone
+	}
+	if err := report.print(std.out, c.JSON, compared); err != nil {
 		return err
 	}
 	if report.Matching < report.Prompts {
-		return fmt.Errorf("replay: %d of %d prompts differ", report.Prompts-report.Matching, report.Prompts)
+		return fmt.Errorf("replay: %d of %d %s differ", report.Prompts-report.Matching, report.Prompts, compared)
 	}
 	return nil
 }
 
-func (r *replayReport) print(w io.Writer, asJSON bool) error {
+func (r *replayReport) print(w io.Writer, asJSON bool, compared string) error {
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		return e.Encode(r)
 	}
 	for _, d := range r.Mismatches {
-		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", shown(d.File), shown(d.text), d.Is, d.Derives)
+		fmt.Fprintf(w, "%s: %s\n  is      %s\n  derives %s\n", shown(d.File), shown(d.text), shown(d.Is), shown(d.Derives))
 	}
-	_, err := fmt.Fprintf(w, "%d trajectories: %d of %d prompts match, %d of %d prompt tokens were known before and compared\n",
-		r.Trajectories, r.Matching, r.Prompts, r.Known, r.Tokens)
+	_, err := fmt.Fprintf(w, "%d trajectories: %d of %d %s match, %d of %d prompt tokens were known before and compared\n",
+		r.Trajectories, r.Matching, r.Prompts, compared, r.Known, r.Tokens)
 	if d := r.Drift; d != nil {
 		_, err = fmt.Fprintf(w, "log-prob drift over %d sampled tokens: mean %.3g, median %.3g, 90%% %.3g, 99%% %.3g, max %.3g nats\n",
 			d.Tokens, d.Mean, d.P50, d.P90, d.P99, d.Max)
@@ -170,7 +203,7 @@ func (c *replayCommand) decoder() (func([]int32) string, error) {
 	if c.Tokenizer == "" {
 		return func(ids []int32) string { return fmt.Sprint(ids) }, nil
 	}
-	tokenizer, err := assembly.Tokenizer(c.Tokenizer)
+	tokenizer, err := assembly.Tokenizer(string(c.Tokenizer))
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--tokenizer: %w", err))
 	}
@@ -182,10 +215,10 @@ func (c *replayCommand) readLog(ctx context.Context, std streams) (map[string]*t
 	if c.Log == "" {
 		return nil, nil
 	}
-	if isFolder(c.Log) {
+	if isFolder(string(c.Log)) {
 		return nil, badInput(fmt.Errorf("--log: %s is a directory: want the trajectories that condense --log wrote; the rollouts of a run are replayed without", c.Log))
 	}
-	r, name, err := openInput(ctx, c.Log, std)
+	r, name, err := openInput(ctx, string(c.Log), std)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +281,7 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if bytes.HasPrefix(bytes.TrimPrefix(data, []byte("\ufeff")), []byte(`{"form":"`+trajectory.Form)) {
+	if isLog(data) {
 		all, err := trajectory.ReadAll(name, bytes.NewReader(data))
 		if err != nil {
 			return nil, err
@@ -298,6 +331,30 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 		rows = append(rows, of)
 	}
 	return rows, nil
+}
+
+// isLog tells whether data begins with a trajectory as condense --log writes it, whatever
+// the order and the layout of its fields.
+func isLog(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return false
+		}
+		if name == "form" {
+			var form string
+			return json.Unmarshal(value, &form) == nil && strings.HasPrefix(form, trajectory.Form)
+		}
+	}
+	return false
 }
 
 // refuseCompressed returns the error of a compressed file.

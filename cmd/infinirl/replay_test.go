@@ -63,11 +63,51 @@ func TestReplay(t *testing.T) {
 	}
 	for _, args := range [][]string{{changed}, {changed, "--log", log}} {
 		code, out, stderr := command(t, "", append([]string{"replay", "--tokenizer", "bytes"}, args...)...)
-		if code != 1 || !strings.Contains(out, "of message 0, is 118 and derives as 117") || !strings.Contains(out, `is      "ystem\nYov find t"`) || !strings.Contains(stderr, "prompts differ") {
+		if code != 1 || !strings.Contains(out, "of message 0, is 118 and derives as 117") || !strings.Contains(out, `is      "ystem\nYov find t"`) || !strings.Contains(stderr, " differ\n") {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, stderr)
 		}
 	}
-	if code, out, _ := command(t, "", "replay", "--json", changed); code != 1 || !json.Valid([]byte(out)) {
+	// With the log, all that a row holds is compared.
+	for _, c := range []struct{ from, to, want string }{
+		{`"response_ids":[`, `"response_ids":[7,`, "response_ids has"},
+		{`"loss_mask":[1,`, `"loss_mask":[0,`, "loss_mask of response token 0 is 0 and derives as 1\n  is      0\n  derives 1\n"},
+		{`"keep":[[0,`, `"keep":[[1,`, "condense.keep is [[1,"},
+		{`"version":1`, `"version":9`, "condense.version is 9 and derives as 1"},
+		{`"lengths":[`, `"lengths":[5,`, "condense.lengths is [5,"},
+	} {
+		if c.want == "response_ids has" { // the length stays
+			first := string(text[strings.Index(string(text), c.from)+len(c.from):])
+			first = first[:strings.Index(first, ",")+1]
+			c.from, c.want = c.from+first, "response token 0 is 7 and derives as "+strings.TrimSuffix(first, ",")
+		}
+		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, stderr := command(t, "", "replay", changed, "--log", log)
+		if code != 1 || !strings.Contains(out, c.want) || !strings.Contains(stderr, " rows differ\n") {
+			t.Errorf("%s: exit %d, %s%s", c.to, code, out, stderr)
+		}
+	}
+	// A log that another program has written anew is one still.
+	logged, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(logged, &fields); err != nil {
+		t.Fatal(err)
+	}
+	sorted, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaced := strings.Replace(string(logged), `{"form":"`, `{ "form" : "`, 1)
+	for _, again := range []string{string(sorted), spaced, "\ufeff" + spaced} {
+		if code, out, stderr := command(t, again, "replay", "-"); code != 0 || !strings.Contains(out, " prompts match") {
+			t.Errorf("%.40s: exit %d, %s%s", again, code, out, stderr)
+		}
+	}
+	if code, out, _ := command(t, "", "replay", "--json", changed, "--log", log); code != 1 || !json.Valid([]byte(out)) {
 		t.Errorf("--json: exit %d, %s", code, out)
 	}
 }

@@ -73,6 +73,9 @@ func (s settings) merge(overrides []string) (config.Config, error) {
 		if err := probe.MergeBytes(file, string(s.Config)); err != nil {
 			return probe, err
 		}
+		if name != "" && probe.Env != "" && name != probe.Env {
+			return config.Config{}, fmt.Errorf("--env %s: %s says env: %s: want one of them", name, s.Config, probe.Env)
+		}
 		if name == "" {
 			name = probe.Env
 		}

@@ -255,7 +255,7 @@ func TestFullDisk(t *testing.T) {
 	c.Run()
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	last := lines[len(lines)-1]
-	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(last, "no space left on device") || out.String() != "" {
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(last, "no space left on device") || strings.Count(stderr.String(), "no space left") != 1 || strings.Contains(last, `\n`) || out.String() != "" {
 		t.Errorf("status %d, output %q, last line %q: want status 1 and the reason", code, out.String(), last)
 	}
 	filepath.Walk(disk, func(path string, info os.FileInfo, err error) error {

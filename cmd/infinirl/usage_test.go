@@ -38,6 +38,28 @@ func TestUsageIsInTheUsersWords(t *testing.T) {
 		{"train --set train.steps=x", `--set train.steps=x: "x": want a whole number` + "\n"},
 		{"train --set train.stepz=3", "--set train.stepz=3: unknown key stepz: did you mean steps?\n"},
 		{"train --set condense.hihg=3", "condense: hihg: no rule has such an option: did you mean high?\n"},
+		{"train --set train..steps=1", `--set train..steps=1: the key has the part "": want names`},
+		{"condense x --high 9 --scores=", "--scores: the name of the file is empty"},
+		{"condense x --high 9 --score=", "--score: the name is empty"},
+		{"condense x --high 9 --group-by=", "--group-by: the name is empty"},
+		{"condense x --high 9 --chat-template=", "--chat-template: the value is empty"},
+		{"condense x --high 9 --call-format=", "--call-format: the value is empty"},
+		{"condense x --high 9 --tokenizer=", "--tokenizer: the value is empty"},
+		{"condense x --high 9 --placeholder=", "--placeholder: the value is empty"},
+		{"condense x --high 9 --exclude-tools=,", "--exclude-tools: a name is empty"},
+		{"replay x --tokenizer=", "--tokenizer: the value is empty"},
+		{"replay x --log=", "--log: the value is empty"},
+		{"replay x --model=", "--model: the value is empty"},
+		{"condense x --high 9 --rule window --mode result", "--mode: without effect: rule window does not read it, want --rule tool-fifo\n"},
+		{"condense x --high 9 --placeholder [gone]", "--placeholder: without effect: rule tool-fifo does not read it, want --rule tool-clear\n"},
+		{"condense x --high 9 --clear-tool-inputs", "--clear-tool-inputs: without effect: "},
+		{"condense x --high 9 --train-summary", "--train-summary: without effect: rule tool-fifo does not read it, want --rule summary\n"},
+		{"condense x --high 9 --rule discard-all --summary-tokens 3", "--summary-tokens: without effect: "},
+		{"condense x --high 9 --rule none --low 3", "--low: without effect: rule none never condenses\n"},
+		{"replay x --temperature 0.5", "--temperature: without effect: only --model recomputes log-probs\n"},
+		{"replay x --model m --temperature NaN", "--temperature: NaN, want "},
+		{"replay x --model m --temperature 0", "--temperature: 0, want "},
+		{"replay x --show=-1", "--show: -1, want at least 0\n"},
 		{"eval --set train.steps=x", `--set train.steps=x: "x": want a whole number` + "\n"},
 	} {
 		code, out, stderr := command(t, "", strings.Fields(test.line)...)
@@ -65,7 +87,7 @@ func TestHelpIsInTheUsersWords(t *testing.T) {
 		if code != 0 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
-		if strings.Contains(out, "=INT") || strings.Contains(out, "=UINT") || strings.Contains(out, "=FLOAT") || strings.Contains(out, completeWord) {
+		if strings.Contains(out, "=INT") || strings.Contains(out, "=UINT") || strings.Contains(out, "=FLOAT") || strings.Contains(out, "=GIVEN-TEXT") || strings.Contains(out, completeWord) {
 			t.Errorf("%s --help names a type of Go:\n%s", line, out)
 		}
 	}

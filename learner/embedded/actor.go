@@ -1,8 +1,8 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -59,7 +59,7 @@ func (a *Actor) Publish(context.Context) (policy.Weights, error) {
 
 // Save writes the weights and the state of the optimizer.
 func (a *Actor) Save(_ context.Context, dir string) error {
-	return errors.Join(a.model.Save(filepath.Join(dir, ActorName)), a.optimizer.Save(filepath.Join(dir, actorOptimizerName)))
+	return cmp.Or(a.model.Save(filepath.Join(dir, ActorName)), a.optimizer.Save(filepath.Join(dir, actorOptimizerName)))
 }
 
 // Load reads what Save wrote.

@@ -1,8 +1,8 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -41,7 +41,7 @@ func NewCritic(base *lm.Model, cfg Config) (*Critic, error) {
 
 // Save writes the weights and the state of the optimizer.
 func (c *Critic) Save(_ context.Context, dir string) error {
-	return errors.Join(c.model.Save(filepath.Join(dir, criticName)), c.optimizer.Save(filepath.Join(dir, criticOptimizerName)))
+	return cmp.Or(c.model.Save(filepath.Join(dir, criticName)), c.optimizer.Save(filepath.Join(dir, criticOptimizerName)))
 }
 
 // Load reads what Save wrote.
