@@ -105,6 +105,9 @@ func (r *Recorder) tell(recorded []RecordedMessage) error {
 	pieces := make([][]int32, len(recorded))
 	rendered := false
 	for i := range recorded {
+		if m := &recorded[i]; m.Role == chat.Assistant && !m.NotSampled && m.IDs != nil && (m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0) {
+			return fmt.Errorf("an assistant message that says something without a token id: want its ids, or none recorded")
+		}
 		messages[i], pieces[i] = recorded[i].Message, recorded[i].IDs
 		rendered = rendered || recorded[i].IDs == nil
 	}

@@ -45,6 +45,9 @@ func (r *Run) pair() error {
 		for n, j := range block {
 			if n < len(waiting) {
 				waiting[n].answered, owner[j] = true, waiting[n].message
+				if id := r.Messages[j].ToolCallID; id != "" && byID[id] == 0 {
+					r.notice("results whose id no call has, paired by place")
+				}
 			} else if err := r.noCall(j, named); err != nil {
 				return err
 			}

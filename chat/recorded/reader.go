@@ -180,7 +180,7 @@ func (r *Reader) document() (value, error) {
 	case !ok && r.in.err != io.EOF:
 		return value{}, r.in.err
 	case !ok && first:
-		return value{}, fmt.Errorf("%s:1: the file is empty", r.in.name)
+		return value{}, noRuns{fmt.Errorf("%s:1: the file is empty", r.in.name)}
 	case !ok && r.place == inArray:
 		return value{}, r.cutOff()
 	case !ok:

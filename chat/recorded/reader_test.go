@@ -384,6 +384,19 @@ func escaped(v []byte) []byte {
 	return out
 }
 
+// numbered writes a text n times with numbers in it, up or down.
+func numbered(format string, n int, down bool) string {
+	texts := make([]string, n)
+	for i := range texts {
+		k := i
+		if down {
+			k = n - 1 - i
+		}
+		texts[i] = fmt.Sprintf(format, k)
+	}
+	return strings.Join(texts, ",")
+}
+
 // TestLargeShapes reads recordings of unusual shapes, each in time that grows with its
 // length alone.
 func TestLargeShapes(t *testing.T) {
@@ -399,6 +412,9 @@ func TestLargeShapes(t *testing.T) {
 		{"calls in two places", run(`{"role": "assistant", "content": [` + many(`{"type": "tool_use", "name": "f"}`, n) + `], "tool_calls": [` + many(`{"name": "g"}`, n) + `]}`), ""},
 		{"calls and results in turn", run(many(`{"role": "assistant", "tool_calls": [{"name": "f"}]}, {"role": "tool", "content": "r"}`, n)), ""},
 		{"calls without results", run(many(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}`, n) + "," + many(`{"role": "tool", "tool_call_id": "1"}`, n)), ""},
+		{"parallel calls, results in reverse order", run(`{"role": "assistant", "tool_calls": [` + numbered(`{"id": "%d", "name": "f"}`, n, false) + `]}, ` + numbered(`{"role": "tool", "tool_call_id": "%d"}`, n, true)), ""},
+		{"parallel calls without ids", run(`{"role": "assistant", "tool_calls": [` + many(`{"name": "f"}`, n) + `]}, ` + many(`{"role": "tool"}`, n)), ""},
+		{"equal calls in two places", run(`{"role": "assistant", "content": [` + many(`{"type": "tool_use", "name": "f"}`, n) + `], "tool_calls": [` + many(`{"name": "f"}`, n) + `]}`), ""},
 		{"notes", run(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, ` + many(`{"role": "tool"}`, n)), ""},
 		{"runs", "[" + many(run(`{"role": "assistant", "content": "a"}`), n) + "]", ""},
 		{"runs in an object", `{"runs": [` + many(run(`{"role": "assistant", "content": "a"}`), n) + "]}", ""},
