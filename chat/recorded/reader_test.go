@@ -79,6 +79,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestEmpty says of files without a value that they hold no run, so that a folder may
+// hold some.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	for _, text := range [][]byte{nil, []byte(" \n"), []byte("\ufeff"), zipped(t, nil), zstdCompressed(t, nil)} {
+		if _, err := Read("f", bytes.NewReader(text)); !errors.Is(err, ErrNoRuns) || !strings.Contains(err.Error(), "f:1: the file is empty") {
+			t.Errorf("%q: %v, want that the file is empty, which is ErrNoRuns", text, err)
+		}
+	}
+}
+
 // TestReaderMemory reads many runs while it holds one at a time, in every layout.
 func TestReaderMemory(t *testing.T) {
 	if testing.Short() {
