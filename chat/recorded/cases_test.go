@@ -848,6 +848,13 @@ openai-messages: run "run-0" of group "run-0"
   tool( x) "r"
   notice: 1 results whose id no call has, paired by place
 `},
+	{"two results of one call", `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}, {"id": "2", "name": "g"}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}, {"role": "tool", "tool_call_id": "1", "content": "s"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {} calls g(2) {}
+  tool( 1) "r"
+  tool( 1) "s"
+  notice: 1 results whose call has another result or comes later, paired by place
+`},
 	{"weights as text", `{"messages": [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b", "weight": "0.0"}, {"role": "assistant", "content": "c", "weight": "1.0", "loss": ""}, {"role": "assistant", "content": "d", "weight": "0.5"}]}`, `
 openai-messages: run "run-0" of group "run-0"
   assistant "a"

@@ -90,6 +90,25 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
+// TestListed tells a list that holds no run from one that holds some, and something else.
+func TestListed(t *testing.T) {
+	t.Parallel()
+	const run = `{"messages": [{"role": "assistant", "content": "a"}]}`
+	for _, c := range []struct {
+		text   string
+		noRuns bool
+	}{
+		{`{"runs": [{"x": 1}]}`, true},
+		{`[{"x": 1}, {"x": 2}]`, true},
+		{`{"runs": [{"x": 1}, ` + run + `]}`, false},
+		{`[{"x": 1}, ` + run + `]`, false},
+	} {
+		if _, err := Read("f", strings.NewReader(c.text)); err == nil || errors.Is(err, ErrNoRuns) != c.noRuns {
+			t.Errorf("%s: %v, want an error that is ErrNoRuns: %t", c.text, err, c.noRuns)
+		}
+	}
+}
+
 // TestReaderMemory reads many runs while it holds one at a time, in every layout.
 func TestReaderMemory(t *testing.T) {
 	if testing.Short() {
