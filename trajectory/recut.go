@@ -47,6 +47,12 @@ func (m *RecordedMessage) reply() bool {
 	return m.Role == chat.Assistant && !m.NotSampled && (m.IDs == nil || len(m.IDs) > 0)
 }
 
+// lost tells whether the message says something of which its ids hold nothing.
+func (m *RecordedMessage) lost() bool {
+	says := m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0
+	return m.Role == chat.Assistant && !m.NotSampled && m.IDs != nil && len(m.IDs) == 0 && says
+}
+
 // verbatim tells whether all messages were recorded with ids.
 func (o *Recording) verbatim() bool {
 	return !slices.ContainsFunc(o.Messages, func(m RecordedMessage) bool { return m.IDs == nil })
@@ -61,6 +67,11 @@ func (o *Recording) verbatim() bool {
 func Recut(o Recording, renderer chat.Renderer, condenser condense.Condenser) (t *Trajectory, reason, err error) {
 	r, verbatim := NewRecorder(o.ID, o.Group, renderer, condenser), o.verbatim()
 	r.t.Tools = o.Tools
+	for i := range o.Messages {
+		if o.Messages[i].lost() {
+			return nil, nil, fmt.Errorf("trajectory %s, message %d: no token id of an assistant message that says something: want its ids, or nil where none were recorded", chat.Excerpt(o.ID), i)
+		}
+	}
 	for at := 0; at < len(o.Messages); {
 		next := at + 1
 		if o.Messages[at].reply() {

@@ -135,6 +135,10 @@ func TestRecordedRepliesAmongRenderedMessages(t *testing.T) {
 	if _, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{user("user_q"), reply}}, w, condenser); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
 		t.Errorf("error %v", err)
 	}
+	reply.IDs = []int32{} // which would leave out what it says
+	if _, _, err := Recut(Recording{ID: "t", Messages: []RecordedMessage{user("user_q"), reply}}, w, condenser); err == nil || !strings.Contains(err.Error(), "message 1: no token id of an assistant message that says something") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // A trajectory that is condensed once more from its messages and tools has the prompts

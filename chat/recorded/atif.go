@@ -19,7 +19,7 @@ import (
 // matchATIF accepts a trajectory: a schema version, or steps beside an agent.
 func matchATIF(d document) bool {
 	version, _ := d.object.text("schema_version")
-	return strings.HasPrefix(version, "ATIF") || d.object.has("steps", "agent")
+	return strings.HasPrefix(version, "ATIF") || d.holds("steps") && d.object.has("agent")
 }
 
 func readATIF(d document) ([]Run, error) {
@@ -234,24 +234,27 @@ func (l *atifLog) tokens(m *Message, metrics value, calls float64) error {
 	switch {
 	case !hasIDs && !hasLogProbs:
 		return nil
-	case !hasIDs:
-		l.run.notice("log-probs without token ids were left out")
-		return nil
-	case calls > 1:
+	case hasIDs && calls > 1:
 		l.run.notice("token ids of steps with several model calls were left out")
 		return nil
-	}
-	if m.IDs, err = ids.ids(); err != nil {
-		return err
+	case hasIDs:
+		if m.IDs, err = ids.ids(); err != nil {
+			return err
+		}
 	}
 	if !hasLogProbs {
 		return nil
 	}
-	if m.LogProbs, err = logProbs.floats(); err != nil {
+	numbers, err := logProbs.floats()
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(m.LogProbs) != len(m.IDs) {
-		return logProbs.errorf("%d log-probs beside %d completion_token_ids: want one for each", len(m.LogProbs), len(m.IDs))
+	case !hasIDs || m.IDs == nil && len(numbers) > 0:
+		l.run.notice("log-probs without token ids were left out")
+	case len(numbers) != len(m.IDs):
+		return logProbs.errorf("%d log-probs beside %d completion_token_ids: want one for each", len(numbers), len(m.IDs))
+	case m.IDs != nil:
+		m.LogProbs = numbers
 	}
 	return nil
 }

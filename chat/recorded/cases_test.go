@@ -259,7 +259,7 @@ openai-messages: run "run-0" of group "run-0"
 	{"only an empty reply", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ""}]}`, `
 openai-messages: run "run-0" of group "run-0"
   user "q"
-  assistant ""
+  assistant not sampled ""
   notice: 1 runs without a sampled token
 `},
 	{"client-run items of Responses", `{"input": "q", "output": [{"type": "shell_call", "call_id": "1", "action": {"commands": ["ls"]}}, {"type": "shell_call_output", "call_id": "1", "output": [{"stdout": "x", "stderr": ""}]},
@@ -641,6 +641,231 @@ openai-messages: run "run-0" of group "run-0"
   assistant "a"
 openai-messages: run "run-1" of group "run-1"
   assistant "b"
+`},
+
+	// What would be lost without a word.
+	{"an empty list of ids", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b", "token_ids": [], "logprobs": []}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "b"
+`},
+	{"an empty list of ids of a choice", `{"prompt": "q", "choices": [{"text": "abc", "token_ids": [], "prompt_token_ids": []}]}`, `
+prompt-completion: run "run-0" of group "run-0"
+  user "q"
+  assistant "abc"
+`},
+	{"empty lists of SGLang", `{"prompt": "q", "response": {"text": "abc", "output_ids": [], "meta_info": {"output_token_logprobs": []}}}`, `
+prompt-completion: run "run-0" of group "run-0"
+  user "q"
+  assistant "abc"
+`},
+	{"an empty list of ids of ATIF", `{"schema_version": "ATIF-v1.4", "steps": [{"source": "user", "message": "q"}, {"source": "agent", "message": "abc", "metrics": {"completion_token_ids": [], "logprobs": []}}, {"source": "agent", "message": "d", "metrics": {"completion_token_ids": [], "logprobs": [-1]}}]}`, `
+atif: run "run-0" of group "run-0"
+  user "q"
+  assistant "abc"
+  assistant "d"
+  notice: 1 log-probs without token ids were left out
+`},
+	{"an empty list of ids of Responses items", `{"input": "q", "output": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}], "token_ids": []}, {"type": "message", "role": "assistant", "content": "a", "token_ids": []}]}`, `
+openai-responses: run "run-0" of group "run-0"
+  user "q"
+  assistant reasons "why" "a"
+`},
+	{"a prompt that holds none of the messages", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "prompt_token_ids": [1], "token_ids": [2]}, {"role": "user", "content": "q"}, {"role": "assistant", "content": "b", "prompt_token_ids": [1, 2], "token_ids": [3]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a" ids [2]
+  user "q"
+  assistant "b" ids [3]
+  notice: 1 prompt token ids that do not continue each other, left out: prompts are encoded
+`},
+	{"instructions as items", `{"instructions": [{"role": "developer", "content": "s"}, {"role": "user", "content": "t"}], "input": "q", "output": [{"role": "assistant", "content": "a"}]}`, `
+openai-responses: run "run-0" of group "run-0"
+  system "s"
+  user "t"
+  user "q"
+  assistant "a"
+`},
+	{"instructions in the response alone", `{"input": "q", "response": {"instructions": "s", "output": [{"role": "assistant", "content": "a"}]}}`, `
+openai-responses: run "run-0" of group "run-0"
+  system "s"
+  user "q"
+  assistant "a"
+`},
+	{"empty conversations beside messages", `{"conversations": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"null conversations beside messages", `{"conversations": null, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"an empty conversation beside messages", `{"conversation": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"an empty message_log beside messages", `{"message_log": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"an empty traj beside messages", `{"reward": null, "traj": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"an empty history beside messages", `{"trajectory": [], "history": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"empty steps beside messages", `{"agent": {}, "steps": [], "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"null messages beside conversations", `{"messages": null, "conversations": [], "conversation": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]}`, `
+sharegpt: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"empty messages beside a prompt", `{"messages": [], "prompt": "q", "completion": "a"}`, `
+prompt-completion: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"empty messages beside a request", `{"messages": [], "request": {"messages": [{"role": "user", "content": "q"}]}, "response": "a"}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"the start of the messages in the request", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "request": {"messages": [{"role":"user", "content":"q"}]}}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"messages beside an output of items", `{"messages": [{"role": "user", "content": "q"}], "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"the same reply in two fields", `{"prompt": "q", "completion": "a", "choices": [{"text": "a"}], "responses": ["a"], "output": ""}`, `
+prompt-completion: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"the same output in two places", `{"input": "q", "output": [{"role": "assistant", "content": "a"}], "response": {"output": [{"role":"assistant", "content":"a"}]}}`, `
+openai-responses: run "run-0" of group "run-0"
+  user "q"
+  assistant "a"
+`},
+	{"calls without ids in two places", `{"messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": {"b": 2, "a": 1}}, {"type": "tool_use", "name": "f", "input": {"a": 2}}, {"type": "tool_use", "name": "f", "input": {"a": 2}}], "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\":1,\"b\":2}"}}]}]}`, `
+anthropic-messages: run "run-0" of group "run-0"
+  assistant null calls f() {"a":1,"b":2} calls f() {"a": 2} calls f() {"a": 2}
+`},
+	{"calls with an id that repeats in two places", `{"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "0", "name": "f", "input": {"a": 1}}, {"type": "tool_use", "id": "0", "name": "f", "input": {"a": 2}}], "tool_calls": [{"id": "0", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}]}`, `
+anthropic-messages: run "run-0" of group "run-0"
+  assistant null calls f(0) {"a":1} calls f(0) {"a": 2}
+`},
+	{"calls with an id in one place", `{"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}], "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}]}`, `
+anthropic-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {"a":1}
+  tool( 1) "r"
+`},
+	{"function_call beside an equal tool_calls", `{"messages": [{"role": "assistant", "function_call": {"name": "f", "arguments": "{\"a\": 1}"}, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {"a":1}
+`},
+	{"function_call beside other tool_calls", `{"messages": [{"role": "assistant", "function_call": {"name": "g", "arguments": "{}"}, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {"a":1} calls g() {}
+`},
+	{"an empty function_call beside tool_calls", `{"messages": [{"role": "assistant", "function_call": {"name": "", "arguments": ""}, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {"a":1}
+`},
+	{"results that are JSON", `{"messages": [{"role": "assistant", "tool_calls": [{"name": "f0"}, {"name": "f1"}, {"name": "f2"}, {"name": "f3"}, {"name": "f4"}, {"name": "f5"}, {"name": "f6"}, {"name": "f7"}, {"name": "f8"}, {"name": "f9"}, {"name": "f10"}]}, {"role": "tool", "content": {"text":"T","status":"LOST"}}, {"role": "tool", "content": {"type":"weather","value":"5","unit":"C"}}, {"role": "tool", "content": {"type":"weather","temp":3}}, {"role": "tool", "content": [{"type":"weather","temp":3}]}, {"role": "tool", "content": [1,{"x":2}]}, {"role": "tool", "content": {"file":"f","ok":true}}, {"role": "tool", "content": {"text":"T"}}, {"role": "tool", "content": {"type":"other","text":"T"}}, {"role": "tool", "content": [{"type":"text","text":"a","cache_control":{}},"b"]}, {"role": "tool", "content": {"type":7,"text":"T"}}, {"role": "tool", "content": {"type":"image","source":{}}}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f0() {} calls f1() {} calls f2() {} calls f3() {} calls f4() {} calls f5() {} calls f6() {} calls f7() {} calls f8() {} calls f9() {} calls f10() {}
+  tool "{\"text\": \"T\", \"status\": \"LOST\"}"
+  tool "{\"type\": \"weather\", \"value\": \"5\", \"unit\": \"C\"}"
+  tool "{\"type\": \"weather\", \"temp\": 3}"
+  tool "[{\"type\": \"weather\", \"temp\": 3}]"
+  tool "[1, {\"x\": 2}]"
+  tool "{\"file\": \"f\", \"ok\": true}"
+  tool "T"
+  tool "T"
+  tool "ab"
+  tool "{\"type\": 7, \"text\": \"T\"}"
+  tool "[image]"
+  notice: 1 images shown as [image]
+`},
+	{"results that are JSON among content", `{"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"text":"T","status":"LOST"}]}]}]}`, `
+anthropic-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {}
+  tool( 1) "[{\"text\": \"T\", \"status\": \"LOST\"}]"
+`},
+	{"one reward of one completion", `{"prompt": "q", "completion": "a", "rewards": 0.7}`, `
+prompt-completion: run "run-0" of group "run-0", score 0.7
+  user "q"
+  assistant "a"
+`},
+	{"one reward of messages", `{"messages": [{"role": "assistant", "content": "a"}], "rewards": 0.7}`, `
+openai-messages: run "run-0" of group "run-0", score 0.7
+  assistant "a"
+`},
+	{"rewards of turns", `{"messages": [{"role": "assistant", "content": "a"}], "rewards": [0, 1]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant "a"
+  notice: 1 several scores beside one conversation, left out
+`},
+	{"reasoning that differs in two fields", `{"messages": [{"role": "assistant", "content": "a", "reasoning_content": "one and two", "reasoning": "three"}, {"role": "assistant", "content": "b", "reasoning_content": "one", "reasoning": "one  and two"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant reasons "one and two" "a"
+  assistant reasons "one  and two" "b"
+  notice: 1 reasoning in two fields that differ, the longer taken
+`},
+	{"reasoning as an object", `{"messages": [{"role": "assistant", "content": "a", "reasoning": {"id": "x", "encrypted_content": "y"}}, {"role": "assistant", "content": "b", "reasoning": {"summary": []}}, {"role": "assistant", "content": "c", "reasoning": {}}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant "a"
+  assistant "b"
+  assistant "c"
+  notice: 1 reasoning recorded encrypted or empty, left out
+`},
+	{"an empty reply among others", `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null}, {"role": "assistant"}, {"role": "assistant", "content": "a"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  user "q"
+  assistant not sampled null
+  assistant not sampled null
+  assistant "a"
+`},
+	{"a result of another call", `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "x", "content": "r"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {}
+  tool( x) "r"
+  notice: 1 results whose id no call has, paired by place
+`},
+	{"two results of one call", `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}, {"id": "2", "name": "g"}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}, {"role": "tool", "tool_call_id": "1", "content": "s"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant null calls f(1) {} calls g(2) {}
+  tool( 1) "r"
+  tool( 1) "s"
+  notice: 1 results whose call has another result or comes later, paired by place
+`},
+	{"weights as text", `{"messages": [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b", "weight": "0.0"}, {"role": "assistant", "content": "c", "weight": "1.0", "loss": ""}, {"role": "assistant", "content": "d", "weight": "0.5"}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant "a"
+  assistant not sampled "b"
+  assistant "c"
+  assistant "d"
+  notice: 1 weights other than 0 and 1, taken as 1
+`},
+	{"log-probs that are rounded", `{"messages": [{"role": "assistant", "content": "a", "token_ids": [1, 2], "logprobs": [0.0005, 0]}]}`, `
+openai-messages: run "run-0" of group "run-0"
+  assistant "a" ids [1 2] log-probs [0.0005 0]
 `},
 }
 

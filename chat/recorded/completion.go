@@ -52,7 +52,7 @@ func (m *Message) completionTokens(choice object) error {
 		return nil
 	}
 	var err error
-	if m.IDs, err = ids.ids(); err != nil {
+	if m.IDs, err = ids.ids(); err != nil || m.IDs == nil {
 		return err
 	}
 	v, ok := choice.get("logprobs")

@@ -1,7 +1,9 @@
 package recorded
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -138,6 +140,72 @@ func mediaName(o object, kind string) (string, bool) {
 	return kind, kind == "media"
 }
 
+// toolContent returns the parts of what a tool returned. That may be any JSON, which is
+// its own text: only if all of it is parts of a content is it read as such.
+func (v value) toolContent() ([]part, error) {
+	items := []value{v}
+	switch v.kind() {
+	case '[':
+		var err error
+		if items, err = v.array(); err != nil {
+			return nil, err
+		}
+	case '{':
+	default:
+		return v.content()
+	}
+	for _, item := range items {
+		is, err := item.isPart()
+		if err != nil {
+			return nil, err
+		}
+		if !is {
+			return []part{{text: v.canonical(), v: v}}, nil
+		}
+	}
+	return v.content()
+}
+
+// isPart reports whether what a tool returned is a part of a content: text, an object
+// of a known type, or one that holds nothing but text.
+func (v value) isPart() (bool, error) {
+	if v.kind() != '{' {
+		return v.kind() == '"', nil
+	}
+	o, err := v.object()
+	if err != nil {
+		return false, err
+	}
+	kind := ""
+	if t, ok := o.get("type"); ok {
+		if kind, err = t.text(); err != nil {
+			return false, nil
+		}
+	}
+	for _, known := range [][]string{reasoningTypes, hiddenTypes, callTypes, {"web_search_result"}} {
+		if slices.Contains(known, kind) {
+			return true, nil
+		}
+	}
+	if slices.Contains(textTypes, kind) && slices.ContainsFunc(textFields, func(name string) bool { return o.has(name) }) {
+		return true, nil
+	}
+	name, known := mediaName(o, kind)
+	if kind == "" { // one field may name an image, more of them say something else
+		known = known && len(o.keys) == 1 && name != "file"
+	}
+	if known || strings.HasSuffix(kind, "tool_result") {
+		return true, nil
+	}
+	for _, key := range o.keys {
+		if key != "type" && key != "text" {
+			return false, nil
+		}
+	}
+	text, ok := o.get("text")
+	return ok && text.kind() == '"', nil
+}
+
 // words returns the text of the first of these fields that has any: a string, an
 // object with such a field, or an array of parts. found reports whether one is there.
 func (o object) words(fields []string) (text string, found bool, err error) {
@@ -209,6 +277,11 @@ func (v value) parts() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return joined(parts)
+}
+
+// joined returns the text of parts that are shown to the model.
+func joined(parts []part) (string, error) {
 	var text strings.Builder
 	for _, p := range parts {
 		s, err := p.show()
@@ -236,7 +309,11 @@ func (p part) show() (string, error) {
 		return "", err
 	}
 	if content, ok := o.get("content"); ok && p.kind == resultPart {
-		return content.parts()
+		parts, err := content.toolContent()
+		if err != nil {
+			return "", err
+		}
+		return joined(parts)
 	}
 	p.text, _ = o.text("type")
 	return p.shown(), nil
@@ -245,41 +322,77 @@ func (p part) show() (string, error) {
 // reasoning returns what the fields beside the content tell of the model's thinking.
 // Servers repeat it in several spellings: the one that says most counts.
 func (o object) reasoning() (string, error) {
-	best, size := "", 0
+	best := ""
 	for _, name := range []string{"reasoning_content", "reasoning", "thinking_blocks", "reasoning_details", "thinking", "reasoning_text"} {
 		v, ok := o.get(name)
 		if inner, has := o.child("provider_specific_fields"); has && !ok { // where LiteLLM puts some
 			v, ok = inner.get(name)
 		}
-		if !ok || v.kind() != '"' && v.kind() != '[' && v.kind() != '{' {
+		if !ok {
 			continue
 		}
-		if v.kind() == '{' {
-			inner, err := v.object()
-			if err != nil {
-				return "", err
-			}
-			if v, ok = inner.first(reasoningFields...); !ok {
-				continue
-			}
-		}
-		parts, err := v.content()
+		text, err := v.reasoning()
 		if err != nil {
 			return "", err
 		}
-		var said speech
-		for _, p := range parts {
-			if p.kind == hiddenPart {
-				p.hidden()
-				continue
-			}
-			said.think(p.text)
-		}
-		if n := len(strings.Join(strings.Fields(string(said.reasoning)), "")); n > size {
-			best, size = string(said.reasoning), n
-		}
+		best = v.file.fuller(best, text)
 	}
 	return best, nil
+}
+
+// reasoning returns the text of a field that tells of the model's thinking.
+func (v value) reasoning() (string, error) {
+	switch v.kind() {
+	case '"', '[':
+	case '{':
+		o, err := v.object()
+		if err != nil {
+			return "", err
+		}
+		inner, ok := o.first(reasoningFields...)
+		switch {
+		case ok:
+			v = inner
+		case o.has("encrypted_content"):
+			part{v: v}.hidden()
+			return "", nil
+		case len(o.keys) == 0 || slices.ContainsFunc(reasoningFields, func(name string) bool { return o.has(name) }):
+			return "", nil
+		default:
+			return "", v.errorf("an object without a text of reasoning: want one of %s", strings.Join(reasoningFields, ", "))
+		}
+	default:
+		return "", v.errorf("%s, want text, parts or an object with text", kindNames[v.kind()])
+	}
+	parts, err := v.content()
+	if err != nil {
+		return "", err
+	}
+	var said speech
+	for _, p := range parts {
+		switch p.kind {
+		case hiddenPart:
+			p.hidden()
+		case textPart, reasoningPart:
+			said.think(p.text)
+		default:
+			return "", refused{p.v.errorf("a part of reasoning that is no text cannot be told in tokens: leave out the run")}
+		}
+	}
+	return string(said.reasoning), nil
+}
+
+// fuller returns the text of two spellings of reasoning that says more. One that the
+// other does not hold is counted.
+func (r *reading) fuller(a, b string) string {
+	size := func(text string) int { return len(strings.Join(strings.Fields(text), "")) }
+	if size(b) > size(a) {
+		a, b = b, a
+	}
+	if !within(b, a) {
+		r.note("reasoning in two fields that differ, the longer taken")
+	}
+	return a
 }
 
 // within reports whether one text holds another, white space aside.
@@ -288,25 +401,34 @@ func within(part, whole string) bool {
 }
 
 // notSampled reports whether flags of a message say that it is not to be trained.
-func (o object) notSampled() bool {
+func (o object) notSampled() (bool, error) {
 	for _, name := range []string{"weight", "loss", "loss_weight", "trainable", "train", "train_on_turn"} {
 		v, ok := o.get(name)
 		if !ok {
 			continue
 		}
-		switch s := strings.ToLower(v.scalar()); s {
+		text := ""
+		if v.kind() != '{' && v.kind() != '[' {
+			text = strings.ToLower(strings.TrimSpace(v.scalar()))
+		}
+		switch text {
 		case "false", "no":
-			return true
+			return true, nil
 		case "true", "yes":
-		default:
-			n, err := v.number()
-			if s == "0" || err == nil && n == 0 {
-				return true
+		case "":
+			if v.kind() != '"' {
+				return false, v.errorf("%s, want a number, true or false", kindNames[v.kind()])
 			}
-			if err == nil && n != 1 {
+		default:
+			switch n, err := strconv.ParseFloat(text, 64); {
+			case err != nil || math.IsNaN(n):
+				return false, v.errorf("%s, want a number, true or false", v.excerpt())
+			case n == 0:
+				return true, nil
+			case n != 1:
 				v.file.note("weights other than 0 and 1, taken as 1")
 			}
 		}
 	}
-	return false
+	return false, nil
 }

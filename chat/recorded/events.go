@@ -124,27 +124,38 @@ func saidText(v value) (string, error) {
 }
 
 // thinking returns the reasoning that stands beside a text in one of the ways that
-// providers have: a string, Anthropic thinking blocks, or a Responses item.
+// providers have: a string, Anthropic thinking blocks, or a Responses item. Of several
+// the one that says most counts.
 func thinking(o object) (string, error) {
+	best := ""
 	for _, key := range []string{"reasoning_content", "reasoning"} {
-		if v, ok := o.get(key); ok && v.kind() == '"' {
-			if text, err := v.text(); err != nil || text != "" {
-				return text, err
-			}
+		v, ok := o.get(key)
+		if !ok {
+			continue
 		}
+		text, err := v.reasoning()
+		if err != nil {
+			return "", err
+		}
+		best = o.file.fuller(best, text)
 	}
 	var blocks []value
-	if v, ok := o.get("thinking_blocks"); ok && v.kind() == '[' {
-		blocks, _ = v.array()
+	if v, ok := o.get("thinking_blocks"); ok {
+		var err error
+		if blocks, err = v.array(); err != nil {
+			return "", err
+		}
 	}
-	if v, ok := o.get("responses_reasoning_item"); ok && v.kind() == '{' {
+	if v, ok := o.get("responses_reasoning_item"); ok {
 		item, err := v.object()
 		if err != nil {
 			return "", err
 		}
 		for _, key := range []string{"content", "summary"} {
-			if list, ok := item.get(key); ok && list.kind() == '[' && len(blocks) == 0 {
-				blocks, _ = list.array()
+			if list, ok := item.get(key); ok && len(blocks) == 0 {
+				if blocks, err = list.array(); err != nil {
+					return "", err
+				}
 			}
 		}
 	}
@@ -167,7 +178,7 @@ func thinking(o object) (string, error) {
 			}
 		}
 	}
-	return strings.Join(texts, "\n"), nil
+	return o.file.fuller(best, strings.Join(texts, "\n")), nil
 }
 
 // arguments writes the arguments of a call. Those given as a string stay byte for

@@ -13,13 +13,23 @@ var (
 // header reads what an object tells of its run beside the messages.
 func header(o object) (Run, error) {
 	var run Run
-	run.ID, run.Group = o.firstName(idNames), o.firstName(groupNames)
+	var err error
+	if run.ID, err = o.firstName(idNames); err != nil {
+		return run, err
+	}
+	if run.Group, err = o.firstName(groupNames); err != nil {
+		return run, err
+	}
 	if run.Group == "" {
 		run.Group = run.ID
 	}
 	if run.ID == "" || run.ID == run.Group {
 		run.ID = run.Group
-		if trial := o.firstName([]string{"trial", "attempt"}); trial != "" && run.ID != "" {
+		trial, err := o.firstName([]string{"trial", "attempt"})
+		if err != nil {
+			return run, err
+		}
+		if trial != "" && run.ID != "" {
 			run.ID += "/" + trial
 		}
 	}
@@ -45,13 +55,20 @@ func header(o object) (Run, error) {
 }
 
 // firstName returns the first field of these names that names something.
-func (o object) firstName(names []string) string {
+func (o object) firstName(names []string) (string, error) {
 	for _, name := range names {
-		if v, ok := o.get(name); ok && v.kind() != '{' && v.kind() != '[' && v.scalar() != "" {
-			return v.scalar()
+		v, ok := o.get(name)
+		if !ok || o.has("lc", "kwargs") && v.kind() == '[' { // a class of LangChain
+			continue
+		}
+		if v.kind() == '{' || v.kind() == '[' {
+			return "", v.errorf("%s names nothing: want a string or a number", kindNames[v.kind()])
+		}
+		if v.scalar() != "" {
+			return v.scalar(), nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // score takes a value as the score.

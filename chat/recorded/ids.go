@@ -155,7 +155,7 @@ func tokenLogProbs(at value, items []value) ([]float32, value, []int32, error) {
 // triples reads [log-prob, id, text], as SGLang has them.
 func (v value) triples() ([]float32, []int32, error) {
 	items, err := v.array()
-	if err != nil {
+	if err != nil || len(items) == 0 {
 		return nil, nil, err
 	}
 	logProbs, ids := make([]float32, len(items)), make([]int32, len(items))
@@ -173,7 +173,7 @@ func (v value) triples() ([]float32, []int32, error) {
 		}
 		id, err := strconv.ParseInt(triple[1].raw(), 10, 32)
 		if err != nil {
-			return nil, nil, triple[1].errorf("%s, want a token id", triple[1].scalar())
+			return nil, nil, triple[1].errorf("%s, want a token id", triple[1].excerpt())
 		}
 		logProbs[i], ids[i] = float32(n), int32(id)
 	}
@@ -197,7 +197,7 @@ func (r *Run) spreadPrompts() {
 			continue
 		}
 		found = true
-		if !ok || len(m.prompt) < len(known) || !slices.Equal(m.prompt[:len(known)], known) || i == start && len(m.prompt) > len(known) {
+		if !ok || len(m.prompt) < len(known) || !slices.Equal(m.prompt[:len(known)], known) || (i == start) != (len(m.prompt) == len(known)) {
 			ok = false
 			break
 		}

@@ -5,7 +5,7 @@ import "github.com/infinirl/infinirl/chat"
 // matchMessageLog accepts {"message_log": [...]}: messages with the token ids that
 // the engine saw and sampled, as NeMo RL logs them. Generation prefixes belong to
 // the message before the reply.
-func matchMessageLog(d document) bool { return d.object.has("message_log") }
+func matchMessageLog(d document) bool { return d.holds("message_log") }
 
 func readMessageLog(d document) ([]Run, error) {
 	run, err := header(d.object)
@@ -37,6 +37,12 @@ func readMessageLog(d document) ([]Run, error) {
 			if m.IDs, err = ids.ids(); err != nil {
 				return nil, err
 			}
+		}
+		if m.IDs == nil { // the others hold all delimiters
+			if said(m) {
+				return nil, ids.errorf("no token ids of a message that says something")
+			}
+			m.IDs = []int32{}
 		}
 		run.Messages = append(run.Messages, m)
 	}

@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
@@ -14,18 +15,25 @@ func matchMessages(d document) bool {
 
 func readMessages(d document) ([]Run, error) { return readTurns(d, "") }
 
+// holders are the fields of an object that may hold its messages.
+var holders = []string{"request", "inputs", "input", "values", "state", "body", "kwargs"}
+
 // conversation returns the list of messages of an object, and the object that holds
 // it: the object itself, or the request in it.
 func (d document) conversation() (holder object, list value, ok bool) {
-	if list, ok := d.object.get("messages"); ok {
-		return d.object, list, true
+	outer, here := d.object.get("messages")
+	if here && (outer.kind() != '[' || d.object.filled("messages")) {
+		return d.object, outer, true
 	}
-	for _, name := range []string{"request", "inputs", "input", "values", "state", "body", "kwargs"} {
+	for _, name := range holders {
 		if inner, ok := d.object.child(name); ok {
 			if list, ok := inner.get("messages"); ok && list.kind() == '[' {
 				return inner, list, true
 			}
 		}
+	}
+	if here { // and empty
+		return d.object, outer, true
 	}
 	return object{}, value{}, false
 }
@@ -168,10 +176,8 @@ func turn(v value, between string) ([]Message, error) {
 // contentParts returns the parts of a content. What a tool returned may be any
 // object: its JSON is the text.
 func (m *Message) contentParts(content value) ([]part, error) {
-	if content.kind() == '{' && m.Role == chat.ToolRole {
-		if o, err := content.object(); err == nil && !o.has("type") && !o.has("text") {
-			return []part{{text: content.canonical(), v: content}}, nil
-		}
+	if m.Role == chat.ToolRole {
+		return content.toolContent()
 	}
 	return content.content()
 }
@@ -243,7 +249,10 @@ func toolResult(p part) (Message, error) {
 // spoken returns what the model said: one message, or several where the server ran
 // tools in between.
 func (m Message) spoken(o object, parts []part, between string) ([]Message, error) {
-	m.NotSampled = o.notSampled()
+	var err error
+	if m.NotSampled, err = o.notSampled(); err != nil {
+		return nil, err
+	}
 	said := speech{Message: m}
 	var messages []Message
 	for _, p := range parts {
@@ -260,8 +269,12 @@ func (m Message) spoken(o object, parts []part, between string) ([]Message, erro
 		messages = append(messages, said.message(), result)
 		said = speech{Message: m}
 	}
-	if refusal, ok := o.first("refusal"); ok && refusal.kind() == '"' {
-		if err := said.say(part{text: refusal.scalar(), v: refusal}, between); err != nil {
+	if refusal, ok := o.first("refusal"); ok {
+		text, err := refusal.text()
+		if err != nil {
+			return nil, err
+		}
+		if err := said.say(part{text: text, v: refusal}, between); err != nil {
 			return nil, err
 		}
 	}
@@ -301,36 +314,86 @@ func (m *Message) fieldCalls(o object) error {
 			return err
 		}
 	}
-	if legacy, ok := o.get("function_call"); ok && len(calls) == 0 {
-		c, err := call(legacy)
-		if err != nil {
-			return err
+	if legacy, ok := o.get("function_call"); ok {
+		inner, isObject := o.child("function_call")
+		if _, named := inner.first("name"); !isObject || named || len(calls) == 0 { // servers write an empty one too
+			c, err := call(legacy)
+			if err != nil {
+				return err
+			}
+			calls = union(calls, []chat.ToolCall{c})
 		}
-		calls = []chat.ToolCall{c}
 	}
 	m.ToolCalls = union(calls, m.ToolCalls)
 	return nil
 }
 
 // union appends to calls those of more that are not among them: forms that repeat
-// calls in several places are taken once.
+// calls in several places are taken once. Calls are the same by id, and where one has
+// none by name and arguments; each is the same as one other only.
 func union(calls, more []chat.ToolCall) []chat.ToolCall {
-	name := func(c chat.ToolCall) [2]string {
+	if len(calls) == 0 {
+		return more
+	}
+	type key struct{ name, arguments string }
+	byID, bare, all := make(map[string][]int), make(map[key][]int), make(map[key][]int) // places in calls
+	says := func(c chat.ToolCall) key { return key{name: c.Name, arguments: sorted(c.Arguments)} }
+	for i, c := range calls {
 		if c.ID != "" {
-			return [2]string{c.ID, ""}
+			byID[c.ID] = append(byID[c.ID], i)
+		} else {
+			bare[says(c)] = append(bare[says(c)], i)
 		}
-		return [2]string{"", c.Name}
+		all[says(c)] = append(all[says(c)], i)
 	}
-	known := make(map[[2]string]bool, len(calls))
-	for _, c := range calls {
-		known[name(c)] = true
-	}
+	taken := make([]bool, len(calls))
 	for _, c := range more {
-		if !known[name(c)] {
+		known, isKnown := byID[c.ID]
+		switch {
+		case isKnown:
+			known = untaken(known, taken)
+			byID[c.ID] = known
+		case c.ID != "":
+			known = untaken(bare[says(c)], taken)
+			bare[says(c)] = known
+		default:
+			known = untaken(all[says(c)], taken)
+			all[says(c)] = known
+		}
+		if len(known) == 0 {
 			calls = append(calls, c)
+			continue
+		}
+		taken[known[0]] = true
+		if calls[known[0]].ID == "" {
+			calls[known[0]].ID = c.ID
 		}
 	}
 	return calls
+}
+
+// untaken drops the places at the front that are taken.
+func untaken(places []int, taken []bool) []int {
+	for len(places) > 0 && taken[places[0]] {
+		places = places[1:]
+	}
+	return places
+}
+
+// sorted returns arguments with their keys in order, for comparing; what is no JSON
+// stays as it is.
+func sorted(arguments string) string {
+	d := json.NewDecoder(strings.NewReader(arguments))
+	d.UseNumber()
+	var v any
+	if !json.Valid([]byte(arguments)) || d.Decode(&v) != nil {
+		return arguments
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return arguments
+	}
+	return string(text)
 }
 
 // userSide marks what is no word of a person: the result of a tool that the user

@@ -27,8 +27,22 @@ func readTrajectory(d document) ([]Run, error) {
 	if err := run.options(d.object); err != nil {
 		return nil, err
 	}
+	told := len(t.Entries) // a message with ids that stands before no reply
+	for i := len(t.Entries) - 1; i >= 0; i-- {
+		e := &t.Entries[i]
+		if e.Sampled() || len(e.IDs) > 0 {
+			told = i
+		}
+		// ids of messages that were told at once may all stand with the last of them
+		if m := e.Message; len(e.IDs) == 0 && said(Message{Message: m}) && (told == len(t.Entries) || t.Entries[told].Sampled()) {
+			return nil, d.errorf("entries[%d].ids: no token ids of a message that says something", i)
+		}
+	}
 	for i := range t.Entries {
 		e := &t.Entries[i]
+		if !slices.Contains([]chat.Role{chat.System, chat.User, chat.Assistant, chat.ToolRole}, e.Message.Role) {
+			return nil, d.errorf("entries[%d]: unknown role %q", i, chat.Excerpt(e.Message.Role))
+		}
 		if e.Summary {
 			continue
 		}

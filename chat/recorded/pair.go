@@ -45,6 +45,13 @@ func (r *Run) pair() error {
 		for n, j := range block {
 			if n < len(waiting) {
 				waiting[n].answered, owner[j] = true, waiting[n].message
+				switch id := r.Messages[j].ToolCallID; {
+				case id == "":
+				case byID[id] == 0:
+					r.notice("results whose id no call has, paired by place")
+				case byID[id] > 0:
+					r.notice("results whose call has another result or comes later, paired by place")
+				}
 			} else if err := r.noCall(j, named); err != nil {
 				return err
 			}

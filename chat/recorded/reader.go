@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 )
 
 // ErrNoRuns is wrapped by the error of a file that holds no recorded run.
@@ -36,6 +37,7 @@ type Reader struct {
 	pending int     // bytes of the window that the values of stack point into
 	element int     // of the array
 	stack   []value // values to read, the last one first
+	listed  bool    // they stand in a list with runs in it
 	runs    []Run   // that are read and not yet given out
 	count   int
 	seen    map[uint64]int
@@ -101,7 +103,7 @@ func (r *Reader) more() error {
 		if err != nil {
 			return err
 		}
-		r.stack = append(r.stack, v)
+		r.stack, r.listed = append(r.stack, v), false
 	}
 	v := r.stack[len(r.stack)-1]
 	r.stack = r.stack[:len(r.stack)-1]
@@ -115,8 +117,13 @@ func (r *Reader) more() error {
 	}
 	inner := d.inner()
 	if len(inner) == 0 {
-		return d.unknown()
+		err := d.unknown()
+		if r.listed {
+			err = errors.New(err.Error()) // the file holds runs
+		}
+		return err
 	}
+	r.listed = r.listed || slices.ContainsFunc(inner, isRun)
 	for i := len(inner) - 1; i >= 0; i-- {
 		r.stack = append(r.stack, inner[i])
 	}
@@ -180,7 +187,7 @@ func (r *Reader) document() (value, error) {
 	case !ok && r.in.err != io.EOF:
 		return value{}, r.in.err
 	case !ok && first:
-		return value{}, fmt.Errorf("%s:1: the file is empty", r.in.name)
+		return value{}, noRuns{fmt.Errorf("%s:1: the file is empty", r.in.name)}
 	case !ok && r.place == inArray:
 		return value{}, r.cutOff()
 	case !ok:

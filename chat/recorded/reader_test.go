@@ -79,6 +79,36 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestEmpty says of files without a value that they hold no run, so that a folder may
+// hold some.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	for _, text := range [][]byte{nil, []byte(" \n"), []byte("\ufeff"), zipped(t, nil), zstdCompressed(t, nil)} {
+		if _, err := Read("f", bytes.NewReader(text)); !errors.Is(err, ErrNoRuns) || !strings.Contains(err.Error(), "f:1: the file is empty") {
+			t.Errorf("%q: %v, want that the file is empty, which is ErrNoRuns", text, err)
+		}
+	}
+}
+
+// TestListed tells a list that holds no run from one that holds some, and something else.
+func TestListed(t *testing.T) {
+	t.Parallel()
+	const run = `{"messages": [{"role": "assistant", "content": "a"}]}`
+	for _, c := range []struct {
+		text   string
+		noRuns bool
+	}{
+		{`{"runs": [{"x": 1}]}`, true},
+		{`[{"x": 1}, {"x": 2}]`, true},
+		{`{"runs": [{"x": 1}, ` + run + `]}`, false},
+		{`[{"x": 1}, ` + run + `]`, false},
+	} {
+		if _, err := Read("f", strings.NewReader(c.text)); err == nil || errors.Is(err, ErrNoRuns) != c.noRuns {
+			t.Errorf("%s: %v, want an error that is ErrNoRuns: %t", c.text, err, c.noRuns)
+		}
+	}
+}
+
 // TestReaderMemory reads many runs while it holds one at a time, in every layout.
 func TestReaderMemory(t *testing.T) {
 	if testing.Short() {
@@ -384,6 +414,19 @@ func escaped(v []byte) []byte {
 	return out
 }
 
+// numbered writes a text n times with numbers in it, up or down.
+func numbered(format string, n int, down bool) string {
+	texts := make([]string, n)
+	for i := range texts {
+		k := i
+		if down {
+			k = n - 1 - i
+		}
+		texts[i] = fmt.Sprintf(format, k)
+	}
+	return strings.Join(texts, ",")
+}
+
 // TestLargeShapes reads recordings of unusual shapes, each in time that grows with its
 // length alone.
 func TestLargeShapes(t *testing.T) {
@@ -399,6 +442,9 @@ func TestLargeShapes(t *testing.T) {
 		{"calls in two places", run(`{"role": "assistant", "content": [` + many(`{"type": "tool_use", "name": "f"}`, n) + `], "tool_calls": [` + many(`{"name": "g"}`, n) + `]}`), ""},
 		{"calls and results in turn", run(many(`{"role": "assistant", "tool_calls": [{"name": "f"}]}, {"role": "tool", "content": "r"}`, n)), ""},
 		{"calls without results", run(many(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}`, n) + "," + many(`{"role": "tool", "tool_call_id": "1"}`, n)), ""},
+		{"parallel calls, results in reverse order", run(`{"role": "assistant", "tool_calls": [` + numbered(`{"id": "%d", "name": "f"}`, n, false) + `]}, ` + numbered(`{"role": "tool", "tool_call_id": "%d"}`, n, true)), ""},
+		{"parallel calls without ids", run(`{"role": "assistant", "tool_calls": [` + many(`{"name": "f"}`, n) + `]}, ` + many(`{"role": "tool"}`, n)), ""},
+		{"equal calls in two places", run(`{"role": "assistant", "content": [` + many(`{"type": "tool_use", "name": "f"}`, n) + `], "tool_calls": [` + many(`{"name": "f"}`, n) + `]}`), ""},
 		{"notes", run(`{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, ` + many(`{"role": "tool"}`, n)), ""},
 		{"runs", "[" + many(run(`{"role": "assistant", "content": "a"}`), n) + "]", ""},
 		{"runs in an object", `{"runs": [` + many(run(`{"role": "assistant", "content": "a"}`), n) + "]}", ""},

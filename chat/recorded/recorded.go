@@ -128,7 +128,10 @@ var forms = []form{
 
 // read reads the runs of a document of the given form.
 func (d document) read(form *form) ([]Run, error) {
-	runs, err := form.read(d)
+	runs, err := []Run(nil), d.oneConversation()
+	if err == nil {
+		runs, err = form.read(d)
+	}
 	notices := d.file.notices
 	d.file.notices = nil
 	if err != nil {
@@ -155,6 +158,9 @@ func (d document) read(form *form) ([]Run, error) {
 		}
 		if form.name != trajectory.Form { // whose messages were read before
 			run.Messages = readTags(run.Messages)
+		}
+		if err := run.settle(); err != nil {
+			return nil, err
 		}
 		if err := run.placeholders(); err != nil {
 			return nil, err
@@ -192,12 +198,34 @@ func (r *Run) placeholders() error {
 
 // sampled reports whether a message holds something that the policy sampled.
 func sampled(m Message) bool {
-	return m.Role == chat.Assistant && !m.NotSampled &&
-		(m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0 || len(m.IDs) > 0)
+	return m.Role == chat.Assistant && !m.NotSampled && (said(m) || len(m.IDs) > 0)
+}
+
+// said reports whether a message says anything.
+func said(m Message) bool { return m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0 }
+
+// maxLogProb bounds log-probs, which engines round to a little above 0.
+const maxLogProb = 1e-3
+
+// settle marks the assistant messages that say nothing, of which nothing can have been
+// sampled, and refuses log-probs that are none.
+func (r *Run) settle() error {
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if m.Role == chat.Assistant && !sampled(*m) {
+			m.NotSampled = true
+		}
+		for _, p := range m.LogProbs {
+			if p > maxLogProb {
+				return m.at.errorf("log-prob %g of a sampled token, want 0 or less (up to %g is taken as rounding)", p, maxLogProb)
+			}
+		}
+	}
+	return nil
 }
 
 // inner returns the values of a document without a form that may be runs: the items
-// of an array, or of the arrays of an object whose first item is a run.
+// of an array, or of the arrays of an object in which some item is a run.
 func (d document) inner() []value {
 	if d.items != nil {
 		if !slices.ContainsFunc(d.items, func(v value) bool { return v.kind() == '{' || v.kind() == '[' }) {
@@ -214,11 +242,79 @@ func (d document) inner() []value {
 		if err != nil || len(items) == 0 {
 			continue
 		}
-		if first, err := open(items[0]); err == nil && first.form() != nil {
+		if slices.ContainsFunc(items, isRun) {
 			inner = append(inner, items...)
 		}
 	}
 	return inner
+}
+
+// conversations are the fields that hold the messages or events of a run, each with
+// what reads it.
+var conversations = []struct {
+	name  string
+	match func(document) bool
+}{
+	{"messages", matchMessages},
+	{"conversations", matchShareGPT},
+	{"conversation", matchShareGPT},
+	{"message_log", matchMessageLog},
+	{"traj", matchTauBench},
+	{"history", func(d document) bool { return matchOpenHands(d) || matchSWEAgent(d) }},
+	{"steps", matchATIF},
+}
+
+// oneConversation returns an error if an object holds two conversations that differ,
+// of which one would be passed over without a word.
+func (d document) oneConversation() error {
+	var found value
+	for _, c := range conversations {
+		if !d.object.filled(c.name) || !c.match(d) {
+			continue
+		}
+		list, _ := d.object.get(c.name)
+		if found.file != nil {
+			return found.one(list, "the conversation of the run")
+		}
+		found = list
+	}
+	if found.file == nil || found.path != "messages" && !strings.HasSuffix(found.path, ".messages") {
+		return nil
+	}
+	if input, ok := d.object.get("input"); ok && d.object.filled("input") && matchResponses(d) {
+		return found.one(input, "the conversation of the run")
+	}
+	for _, name := range holders {
+		inner, _ := d.object.child(name)
+		if list, ok := inner.get("messages"); ok && inner.filled("messages") && !found.startsWith(list) {
+			return found.one(list, "the conversation of the run")
+		}
+	}
+	return nil
+}
+
+// holds reports whether an object has a field with a conversation. An empty one gives
+// way to messages.
+func (d document) holds(name string) bool {
+	v, ok := d.object.get(name)
+	if ok && (v.kind() != '[' || d.object.filled(name)) {
+		return true
+	}
+	holder, _, _ := d.conversation()
+	return d.object.has(name) && !holder.filled("messages")
+}
+
+// startsWith reports whether an array starts with the items of another.
+func (v value) startsWith(list value) bool {
+	items, err := v.array()
+	start, startErr := list.array()
+	return err == nil && startErr == nil && len(start) <= len(items) && slices.EqualFunc(items[:len(start)], start, value.equal)
+}
+
+// isRun reports whether a value has a form.
+func isRun(v value) bool {
+	d, err := open(v)
+	return err == nil && d.form() != nil
 }
 
 // noRuns is an error that also is ErrNoRuns.

@@ -192,10 +192,65 @@ func TestErrors(t *testing.T) {
 		{`{"prompt": "q", "chosen": "a", "rejected": "b"}`, "f:1: no known form"},
 		{`{"tools": "[{]", "messages": []}`, "f:1: tools: a string that should hold JSON: "},
 		{`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "name": "f"}]}, {"role": "tool", "tool_call_id": "1"}, {"role": "tool", "tool_call_id": "2"}]}`, "f:1: messages[2]: a tool result that answers no call"},
+		{`{"conversations": [{"from": "human", "value": "q"}], "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: conversations: the conversation of the run stands here and in messages: leave one of them out`},
+		{`{"history": [{"role": "user", "content": "q"}], "trajectory": [], "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: history: the conversation of the run stands here and in messages`},
+		{`{"conversations": [{"role": "user", "content": "q"}], "conversation": [{"role": "assistant", "content": "a"}]}`, `f:1: conversation: the conversation of the run stands here and in conversations`},
+		{`{"input": [{"role": "user", "content": "q"}], "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: input: the conversation of the run stands here and in messages`},
+		{`{"request": {"messages": [{"role": "user", "content": "q"}]}, "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: request.messages: the conversation of the run stands here and in messages`},
+		{`{"runs": [{"x": 1}, {"messages": [{"role": "assistant", "content": "a"}]}]}`, `f:1: runs[0]: no known form of a recorded run`},
+		{`{"prompt": "p", "completion": "X", "responses": ["Y", "Z"]}`, `f:1: responses: the reply stands here and in completion: leave one of them out`},
+		{`{"messages": [{"role": "user", "content": "q"}], "response": "a", "output": "b"}`, `f:1: output: the reply stands here and in response`},
+		{`{"input": "q", "output": [{"role": "assistant", "content": "a"}], "response": {"output": [{"role": "assistant", "content": "b"}]}}`, `f:1: response.output: the output of the run stands here and in output`},
+		{`{"input": "p", "request": {"input": "q"}, "response": {"output": [{"role": "assistant", "content": "a"}]}}`, `f:1: request.input: the input of the run stands here and in input`},
+		{`{"instructions": {"text": "s"}, "input": "q", "output": [{"role": "assistant", "content": "a"}]}`, `f:1: instructions: an object, want a string`},
+		{`{"prompt": "q", "completion": "a", "rewards": {"x": 1}}`, `f:1: rewards: an object, want an array`},
+		{`{"prompt": "q", "completions": ["a", "b"], "rewards": 1}`, `f:1: rewards: a number, want an array`},
+		{`{"group_id": ["x"], "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: group_id: an array names nothing: want a string or a number`},
+		{`{"id": {"x": 1}, "messages": [{"role": "assistant", "content": "a"}]}`, `f:1: id: an object names nothing`},
+		{`{"messages": [{"role": "assistant", "content": "a", "reasoning_content": 5}]}`, `f:1: messages[0].reasoning_content: a number, want text`},
+		{`{"messages": [{"role": "assistant", "content": "a", "reasoning": {"x": 1}}]}`, `f:1: messages[0].reasoning: an object without a text of reasoning`},
+		{`{"messages": [{"role": "assistant", "content": "a", "reasoning_details": [{"type": "hologram", "x": 1}]}]}`, `f:1: messages[0].reasoning_details[0]: a part of reasoning that is no text`},
+		{`{"messages": [{"role": "assistant", "refusal": {"text": "no"}}]}`, `f:1: messages[0].refusal: an object, want a string`},
+		{`{"history": [{"action": "run", "args": {"command": "ls"}, "source": "agent", "tool_call_metadata": {"tool_call_id": "1", "function_name": "f", "model_response": {"choices": [{"message": {"role": "assistant", "content": "a", "reasoning": 5}}]}}}]}`, `reasoning: a number, want text`},
+		{`{"messages": [{"role": "assistant", "content": "a", "loss": []}]}`, `f:1: messages[0].loss: an array, want a number, true or false`},
+		{`{"messages": [{"role": "assistant", "content": "a", "weight": "much"}]}`, `f:1: messages[0].weight: "much", want a number, true or false`},
+		{`{"messages": [{"role": "assistant", "content": "a", "token_ids": [1], "logprobs": [0.5]}]}`, `f:1: messages[0]: log-prob 0.5 of a sampled token, want 0 or less`},
+		{`{"message_log": [{"role": "user", "content": "q", "token_ids": []}]}`, `f:1: message_log[0].token_ids: no token ids of a message that says something`},
+		{`{"score": ["éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé"], "messages": []}`, `f:1: score: ["éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé…, want a number`},
+		{"{\"score\": [\n1\n], \"messages\": []}", "f:1: score: [1], want a number"},
+		{"\xff\xfe{\x00}\x00", "f:1: UTF-16: save it as UTF-8"},
+		{"\xfe\xff\x00{\x00}", "f:1: UTF-16: save it as UTF-8"},
+		{"{\x00\"\x00", "f:1: UTF-16: save it as UTF-8"},
+		{"\x00{\x00\"", "f:1: UTF-16: save it as UTF-8"},
+		{string(zipped(t, []byte(`{"messages": []}`))) + "garbage and more of it", "f: gzip: gzip: invalid header: what stands there is not compressed"},
+		{string(damaged(zipped(t, []byte(`{"messages": []}`)))), "f: gzip: gzip: invalid checksum: the data is not what was compressed: copy the file again"},
+		{string(zstdCompressed(t, []byte(`{"messages": []}`))) + "garbage and more of it", "f: zstd: invalid input: magic number mismatch: what stands there is not compressed"},
 	} {
 		_, err := Read("f", strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.80q\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// damaged changes a byte of the checksum that ends a gzip stream.
+func damaged(compressed []byte) []byte {
+	compressed[len(compressed)-8]++
+	return compressed
+}
+
+// TestOwnErrors refuses trajectories of this project that tell less than they seem to.
+func TestOwnErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ entries, want string }{
+		{`{"message": {"role": "user", "content": "q"}, "ids": [1]}, {"message": {"role": "assistant", "content": "a"}, "ids": []}`, "f:1: entries[1].ids: no token ids of a message that says something"},
+		{`{"message": {"role": "user", "content": "q"}, "ids": []}, {"message": {"role": "assistant", "content": "a"}, "ids": [1, 2], "sampled": [0, 2]}`, "f:1: entries[0].ids: no token ids of a message that says something"},
+		{`{"message": {"role": "system", "content": "s"}, "ids": []}, {"message": {"role": "user", "content": "q"}, "ids": [1]}, {"message": {"role": "assistant", "content": "a"}, "ids": [1, 2], "sampled": [0, 2]}`, "<nil>"},
+		{`{"message": {"role": "king", "content": "q"}, "ids": [1]}`, `f:1: entries[0]: unknown role "king"`},
+	} {
+		_, err := Read("f", strings.NewReader(`{"form": "infinirl-trajectory", "version": 1, "trajectory_id": "t", "status": "finished", "entries": [`+c.entries+`], "segments": []}`))
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
+			t.Errorf("%s\n got %s\nwant %s", c.entries, got, c.want)
 		}
 	}
 }

@@ -31,6 +31,9 @@ func matchResponses(d document) bool {
 		request, ok := d.object.child("request")
 		return here || ok && request.has("input")
 	}
+	if d.object.filled("messages") && !d.object.filled("input") {
+		return false // messages with a reply
+	}
 	for _, key := range []string{"input", "output"} {
 		if v, ok := d.object.get(key); ok && v.kind() == '[' {
 			items, _ := v.array()
@@ -73,9 +76,17 @@ func readResponses(d document) ([]Run, error) {
 	if inner, ok := d.object.child("response"); ok && inner.has("output") {
 		response = inner
 	}
-	if v, ok := request.get("instructions"); ok && v.kind() == '"' {
-		text, _ := v.text()
-		r.add(Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
+	if err := onceEach(d.object, request, response); err != nil {
+		return nil, err
+	}
+	instructions, ok := request.get("instructions")
+	if !ok { // a response repeats them
+		instructions, ok = response.get("instructions")
+	}
+	if ok {
+		if err := r.instructions(instructions); err != nil {
+			return nil, err
+		}
 	}
 	from := []object{request, response}
 	fields := [][]string{{"input"}, {"output"}}
@@ -95,6 +106,40 @@ func readResponses(d document) ([]Run, error) {
 	}
 	run.Messages, run.Tools = r.messages, append(run.Tools, r.tools...)
 	return []Run{run}, nil
+}
+
+// onceEach returns an error if the input or the output of a run stands both in the
+// object of the run and in the request or response in it, and differs.
+func onceEach(run, request, response object) error {
+	for _, c := range []struct {
+		inner object
+		name  string
+	}{{request, "input"}, {response, "output"}} {
+		outer, ok := run.get(c.name)
+		inner, has := c.inner.get(c.name)
+		if c.inner.start == run.start || !ok || !has || outer.kind() == '[' && !run.filled(c.name) {
+			continue
+		}
+		if err := outer.one(inner, "the "+c.name+" of the run"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instructions reads what the system says: a text, or items.
+func (r *responses) instructions(v value) error {
+	if v.kind() == '[' {
+		items, err := v.array()
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		return r.items(items)
+	}
+	text, err := v.text()
+	r.add(Message{Message: chat.Message{Role: chat.System, Content: text}, at: v})
+	return err
 }
 
 // responses gathers items into messages: reasoning, text and calls without results

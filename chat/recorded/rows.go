@@ -15,7 +15,7 @@ var replyNames = []string{"choices", "completion", "completions", "response", "r
 // matchRow accepts a prompt with its completion, or with several.
 func matchRow(d document) bool {
 	prompt, ok := d.object.get("prompt")
-	if !ok || prompt.kind() != '"' && prompt.kind() != '[' || d.object.has("messages") {
+	if !ok || prompt.kind() != '"' && prompt.kind() != '[' || d.object.filled("messages") {
 		return false
 	}
 	_, ok = d.object.first(replyNames...)
@@ -71,21 +71,30 @@ func readRow(d document) ([]Run, error) {
 // replies each makes a run of the same group.
 func (r Run) reply(o object, between string) ([]Run, error) {
 	var replies [][]Message
+	var from value
+	_, filled := o.first(replyNames...)
 	for _, name := range replyNames {
 		v, ok := o.get(name)
-		if !ok || len(replies) > 0 || !r.expects(v, o) {
-			continue
+		if filled && v.file != nil && v.raw() == `""` || !ok || !r.expects(v, o) {
+			continue // an empty one gives way
 		}
-		var err error
-		if replies, err = alternatives(v, between); err != nil {
+		more, err := alternatives(v, between)
+		if err != nil {
 			return nil, err
 		}
-		if err := beside(replies, o); err != nil {
-			return nil, err
+		if len(replies) > 0 && len(more) > 0 && !slices.EqualFunc(replies, more, sameReply) {
+			return nil, from.one(v, "the reply")
+		}
+		if len(replies) == 0 {
+			replies, from = more, v
 		}
 	}
+	if err := beside(replies, o); err != nil {
+		return nil, err
+	}
 	if len(replies) == 0 {
-		return []Run{r}, nil
+		err := r.soleScore(o)
+		return []Run{r}, err
 	}
 	scores, err := r.scores(o, len(replies))
 	if err != nil {
@@ -118,7 +127,7 @@ func (r Run) reply(o object, between string) ([]Run, error) {
 // expects reports whether a field beside the messages is the reply to them, and not
 // something else of the same name.
 func (r Run) expects(v value, o object) bool {
-	if o.has("prompt") && !o.has("messages") {
+	if o.has("prompt") && !o.filled("messages") {
 		return true
 	}
 	switch n := len(r.Messages); v.kind() {
@@ -145,9 +154,13 @@ func (r Run) expects(v value, o object) bool {
 
 // scores reads the scores of several replies.
 func (r Run) scores(o object, replies int) ([]float64, error) {
-	list, ok := o.arrayOf([]string{"scores", "rewards"})
+	list, ok := o.first("scores", "rewards")
 	if !ok || r.HasScore {
 		return nil, nil
+	}
+	if list.kind() != '[' && list.kind() != '{' && replies == 1 {
+		score, err := list.number()
+		return []float64{score}, err
 	}
 	items, err := list.array()
 	if err != nil {
@@ -164,6 +177,24 @@ func (r Run) scores(o object, replies int) ([]float64, error) {
 	}
 	return scores, nil
 }
+
+// soleScore takes a number in the place of several scores: that of a conversation that
+// holds its replies. Several are those of something else.
+func (r *Run) soleScore(o object) error {
+	list, ok := o.first("scores", "rewards")
+	if !ok || r.HasScore || o.file.Score != "" {
+		return nil
+	}
+	switch list.kind() {
+	case '[', '{':
+		o.file.note("several scores beside one conversation, left out")
+		return nil
+	}
+	return r.score(list)
+}
+
+// sameReply reports whether two replies say the same.
+func sameReply(a, b []Message) bool { return slices.EqualFunc(a, b, same) }
 
 // fresh returns what is new in a reply: nothing if the messages end with it already,
 // and what comes after them if it repeats them.
@@ -243,13 +274,13 @@ func alternatives(v value, between string) ([][]Message, error) {
 		return nil, err
 	}
 	switch {
-	case d.first.has("role"):
-		messages, err := turns(items, between)
-		return [][]Message{messages}, err
 	case matchResponses(d):
 		r := responses{}
 		err := r.items(items)
 		return [][]Message{r.messages}, err
+	case d.first.has("role"):
+		messages, err := turns(items, between)
+		return [][]Message{messages}, err
 	}
 	var all [][]Message
 	for _, item := range items {

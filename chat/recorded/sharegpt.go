@@ -11,7 +11,7 @@ import (
 // matchShareGPT accepts {"conversations": [{"from": ..., "value": ...}]}, under
 // conversation too, and with role and content.
 func matchShareGPT(d document) bool {
-	return d.object.has("conversations") || d.object.has("conversation") || d.first.has("from", "value")
+	return d.holds("conversations") || d.holds("conversation") || d.first.has("from", "value")
 }
 
 func readShareGPT(d document) ([]Run, error) {
@@ -31,6 +31,9 @@ func readShareGPT(d document) ([]Run, error) {
 		run.Messages = append(run.Messages, Message{Message: chat.Message{Role: chat.System, Content: text}, at: system})
 	}
 	list, ok := d.object.first("conversations", "conversation")
+	if ok && !d.object.filled("conversations") && d.object.filled("conversation") {
+		list, ok = d.object.get("conversation")
+	}
 	if !ok {
 		if list, err = d.object.need("conversations"); err != nil {
 			return nil, err
@@ -79,7 +82,10 @@ func shareGPTMessage(v value) ([]Message, error) {
 	m := Message{Message: chat.Message{NoContent: true}, at: v}
 	switch from {
 	case "function_call", "tool_call": // the value holds the calls
-		m.Role, m.NotSampled = chat.Assistant, o.notSampled()
+		m.Role = chat.Assistant
+		if m.NotSampled, err = o.notSampled(); err != nil {
+			return nil, err
+		}
 		if m.Reasoning, m.ToolCalls, err = writtenCalls(content); err != nil {
 			return nil, err
 		}

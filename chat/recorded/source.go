@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 
@@ -31,22 +32,36 @@ func decompressed(name string, r io.Reader) *source {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			s.err = fmt.Errorf("%s: gzip: %w", name, err)
+			s.err = fmt.Errorf("%s: %w", name, decompressor{what: "gzip"}.error(err))
 			return s
 		}
 		s.r = decompressor{"gzip", z}
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			s.err = fmt.Errorf("%s: zstd: %w", name, err)
+			s.err = fmt.Errorf("%s: %w", name, decompressor{what: "zstd"}.error(err))
 			return s
 		}
 		s.r, s.done = decompressor{"zstd", z}, z.Close
+	}
+	if s.has(3) && utf16(s.window()) {
+		s.buf, s.at, s.err = nil, 0, fmt.Errorf("%s:1: UTF-16: save it as UTF-8", name)
 	}
 	if s.has(2) && bytes.HasPrefix(s.window(), []byte("\ufeff")) { // a byte order mark, as some editors write
 		s.drop(len("\ufeff"))
 	}
 	return s
+}
+
+// utf16 reports whether a text of at least four bytes is UTF-16: by its byte order
+// mark, or because every other byte of JSON is 0 then.
+func utf16(text []byte) bool {
+	if bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
+		return true
+	}
+	little := text[1] == 0 && text[3] == 0 && text[0] != 0 && text[2] != 0
+	big := text[0] == 0 && text[2] == 0 && text[1] != 0 && text[3] != 0
+	return little || big
 }
 
 // decompressor says in errors what was being read.
@@ -58,9 +73,23 @@ type decompressor struct {
 func (n decompressor) Read(p []byte) (int, error) {
 	read, err := n.r.Read(p)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%s: %w", n.what, err)
+		err = n.error(err)
 	}
 	return read, err
+}
+
+// error tells what to do about a compressed file that is damaged.
+func (n decompressor) error(err error) error {
+	advice := "the compressed data is damaged: copy the file again, or decompress it by itself and take what comes out"
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		advice = "the file is cut off: copy it again"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrMagicMismatch):
+		advice = "what stands there is not compressed: take away what stands behind the compressed data, or compress the file again"
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
+		advice = "the data is not what was compressed: copy the file again"
+	}
+	return fmt.Errorf("%s: %w: %s", n.what, err, advice)
 }
 
 // window is what has been read and not dropped.

@@ -15,7 +15,7 @@ import (
 // without its solution; the task after it is marked as such, and stays.
 
 // matchSWEAgent accepts .traj files of SWE-agent: trajectory and history.
-func matchSWEAgent(d document) bool { return d.object.has("trajectory", "history") }
+func matchSWEAgent(d document) bool { return d.object.has("trajectory") && d.holds("history") }
 
 func readSWEAgent(d document) ([]Run, error) {
 	run, err := header(d.object)

@@ -1,7 +1,7 @@
 package recorded
 
 // matchTauBench accepts the results of tau-bench: task_id, reward and traj.
-func matchTauBench(d document) bool { return d.object.has("traj", "reward") }
+func matchTauBench(d document) bool { return d.holds("traj") && d.object.has("reward") }
 
 func readTauBench(d document) ([]Run, error) {
 	list, err := d.object.need("traj")

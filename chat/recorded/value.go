@@ -237,6 +237,29 @@ func (o object) first(keys ...string) (v value, ok bool) {
 	return value{}, false
 }
 
+// filled reports whether a field is an array that is not empty.
+func (o object) filled(key string) bool {
+	v, ok := o.get(key)
+	if !ok || v.kind() != '[' {
+		return false
+	}
+	rest := bytes.TrimLeft(v.bytes()[1:], " \n\t\r")
+	return rest[0] != ']'
+}
+
+// equal reports whether two values are the same JSON, whatever its layout.
+func (v value) equal(w value) bool {
+	return v.kind() == w.kind() && (bytes.Equal(v.bytes(), w.bytes()) || v.canonical() == w.canonical())
+}
+
+// one returns an error if two fields that should tell the same differ.
+func (v value) one(w value, what string) error {
+	if v.equal(w) {
+		return nil
+	}
+	return w.errorf("%s stands here and in %s: leave one of them out", what, v.path)
+}
+
 // child returns the object of a field; ok is false if there is none.
 func (o object) child(key string) (inner object, ok bool) {
 	v, ok := o.get(key)
@@ -365,12 +388,17 @@ func (v value) number() (float64, error) {
 	}
 	var n float64
 	if err := json.Unmarshal(v.bytes(), &n); err != nil || v.kind() != '0' {
-		return 0, v.errorf("%s, want a number", v.raw()[:min(40, v.end-v.start)])
+		return 0, v.errorf("%s, want a number", v.excerpt())
 	}
 	return n, nil
 }
 
-// ids returns an array of token ids.
+// excerpt is the start of the value as an error quotes it: one line of valid text.
+func (v value) excerpt() string {
+	return chat.Excerpt(strings.ToValidUTF8(v.canonical(), "\ufffd"))
+}
+
+// ids returns an array of token ids. An empty one records none: nil.
 func (v value) ids() ([]int32, error) {
 	ids := []int32{}
 	if err := v.numbers(&ids); err != nil {
@@ -378,6 +406,9 @@ func (v value) ids() ([]int32, error) {
 	}
 	if i := slices.IndexFunc(ids, func(id int32) bool { return id < 0 }); i >= 0 {
 		return nil, v.errorf("token id %d, want 0 or more", ids[i])
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	return ids, nil
 }

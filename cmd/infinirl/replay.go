@@ -320,6 +320,9 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 		for _, i := range group.Rows {
 			start, end := b.Span(i)
 			from := b.Rows[i]
+			if start == end && from.Condense == nil {
+				continue // of a run that opened no window
+			}
 			prompt := start + from.PromptLen
 			row := trajectory.Sample{TrajectoryID: from.TrajectoryID, InvIter: from.InvIter, Condense: from.Condense,
 				Prompt: b.TokenIDs[start:prompt], Response: b.TokenIDs[prompt:end], Mask: b.LossMask[prompt:end]}
@@ -328,7 +331,9 @@ func readRows(ctx context.Context, path string, std streams) ([][]trajectory.Sam
 			}
 			of = append(of, row)
 		}
-		rows = append(rows, of)
+		if len(of) > 0 {
+			rows = append(rows, of)
+		}
 	}
 	return rows, nil
 }
