@@ -164,3 +164,23 @@ func TestReplayBadInput(t *testing.T) {
 		}
 	}
 }
+
+// A run that opened no window is a row without tokens, of which nothing is replayed.
+func TestReplayRunsWithoutASegment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rows, log := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "log.jsonl")
+	of := func(task string) string {
+		return `{"messages":[{"role":"user","content":"` + task + `"},{"role":"assistant","content":"b"}],"score":1}` + "\n"
+	}
+	recording := of("a") + of(strings.Repeat("a", 1000))
+	if code, _, stderr := command(t, recording, "condense", "-", "--high", "400", "-o", rows, "--log", log); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, args := range [][]string{{"replay", rows}, {"replay", rows, "--log", log}, {"replay", log}} {
+		code, out, stderr := command(t, "", args...)
+		if code != 0 || !strings.Contains(out, "1 of 1 ") {
+			t.Errorf("%v: status %d, %q, %q", args, code, out, stderr)
+		}
+	}
+}
