@@ -201,7 +201,9 @@ func StatusOf(err error) (status Status, ok bool) {
 func (r *Recorder) append(e Entry) {
 	i := r.t.Len()
 	r.log.append(r.t, e)
-	if round := r.t.Entries[i].Round; round >= 0 && round < i {
+	// The first answer makes a message without calls a round; one with calls is a round
+	// from the start.
+	if round := r.t.Entries[i].Round; round >= 0 && round < i && len(r.t.Entries[round].Message.ToolCalls) == 0 && (i-1 == round || r.t.Entries[i-1].Round != round) {
 		for k := len(r.window) - 1; k >= 0 && r.window[k].Index >= round; k-- {
 			if r.window[k].Index == round {
 				r.window[k].Round = round
