@@ -190,7 +190,7 @@ func (r *jsonRow) field(c *cursor, field int) (err error) {
 	case fieldScore:
 		r.Score, r.HasScore, err = c.optional()
 	case fieldBootstrap:
-		r.BootstrapValue, err = c.number(64) // null is NaN, as everywhere but where none is meant
+		r.BootstrapValue, err = c.number(64) // null is NaN, as in the columns
 	case fieldSuccess:
 		r.Success, r.HasSuccess, err = c.truth()
 	case fieldError:

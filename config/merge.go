@@ -125,8 +125,13 @@ func (c *Config) Set(assignment string) error {
 			text.WriteByte('\n')
 		}
 	}
-	if value == "" {
+	switch {
+	case strings.ContainsAny(value, "\r\n"): // which could begin a key of its own
+		return fmt.Errorf("--set %s: a line end in the value", assignment)
+	case value == "":
 		value = `""`
+	case len(path) == 1 && isNothing(value): // deeper, keys tells
+		return fmt.Errorf("--set %s: no value: want key=value, e.g. train.steps=10", assignment)
 	}
 	fmt.Fprintf(&text, " %s\n", value)
 	return c.MergeBytes([]byte(text.String()), "--set "+assignment)
@@ -138,6 +143,15 @@ func isName(part string) bool {
 	return part != "" && !strings.ContainsFunc(part, func(r rune) bool {
 		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
+}
+
+// isNothing tells whether a YAML value changes nothing: null, no text but a comment, or
+// a mapping without keys.
+func isNothing(value string) bool {
+	var v any
+	err := yaml.Unmarshal([]byte(value), &v)
+	m, mapping := v.(map[string]any)
+	return err == nil && (v == nil || mapping && len(m) == 0)
 }
 
 // YAML returns the configuration as a file that MergeBytes reads back.
