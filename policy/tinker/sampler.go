@@ -194,7 +194,7 @@ func (s *Sampler) check(r policy.Request) error {
 	}
 	for i, stop := range r.Stop {
 		if len(stop) == 0 {
-			return fmt.Errorf("Stop[%d] is empty", i)
+			return fmt.Errorf("request: Stop[%d] is empty", i)
 		}
 	}
 	return s.checkIDs(r.Prompt)
