@@ -133,7 +133,7 @@ func (t *tally) print(w io.Writer) {
 			line("runs that failed or were aborted: %d; they have no rows", s.leftOut)
 		}
 		if t.early > 0 {
-			line("%d of %d runs did not fit to their end; their rows carry the score of the whole recording: raise --high, or see --compare for another rule", t.early, t.cut)
+			line("runs with a score that did not fit to their end: %d of %d runs; their rows carry the score of the whole recording: raise --high, or see --compare for another rule", t.early, t.cut)
 		}
 	}
 	if t.summaries > 0 && t.trainSummaries {

@@ -1,4 +1,4 @@
-// Command infinirl trains agents whose episodes outgrow the context window.
+// Command infinirl trains agents whose trajectories outgrow the context window.
 package main
 
 import (
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	help := &checkedWriter{w: std.out}
 	parser, err := kong.New(&cli,
 		kong.Name("infinirl"),
-		kong.Description("Reinforcement learning for agents whose episodes outgrow the context window."),
+		kong.Description("Reinforcement learning for agents whose trajectories outgrow the context window."),
 		kong.Vars{"version": "infinirl " + version()},
 		kong.Writers(help, std.err),
 		kong.Exit(func(code int) { exit = code }),
