@@ -170,7 +170,7 @@ func FuzzLawOfCuts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, size uint16, gamma, lambda, criticLambda, alpha float64) {
 		cfg := Config{Estimator: lawful[seed%uint64(len(lawful))], Gamma: gamma, Lambda: lambda, CriticLambda: criticLambda, LambdaAlpha: alpha}
 		if cfg.Validate() != nil {
-			t.Skip()
+			t.Skip("settings that are refused")
 		}
 		checkLaw(t, seed, 1+int(size)%1000, cfg)
 	})

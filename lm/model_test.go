@@ -62,7 +62,7 @@ func newTest(t testing.TB, c Config, critic bool, set string) *Model {
 		t.Fatal(err)
 	}
 	if m.kernel, err = kernel.Select(set); err != nil {
-		t.Skip(err)
+		t.Skip("not on this processor: ", err)
 	}
 	m.Threads = 2
 	return randomize(m, 3)

@@ -112,7 +112,7 @@ func TestListed(t *testing.T) {
 // TestReaderMemory reads many runs while it holds one at a time, in every layout.
 func TestReaderMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("300 MB")
+		t.Skip("-short: it reads 300 MB")
 	}
 	const runs = 1000
 	run := `{"messages": [{"role": "user", "content": "` + strings.Repeat("word ", 20000) + `"}, {"role": "assistant", "content": "ok"}]}`

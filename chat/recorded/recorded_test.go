@@ -259,7 +259,7 @@ func TestOwnErrors(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("100 MB")
+		t.Skip("-short: it reads 100 MB")
 	}
 	text := `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 20<<20) + `"},{"role":"assistant","content":"ok"}]}`
 	runs, err := Read("f", strings.NewReader(text))

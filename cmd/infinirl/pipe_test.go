@@ -20,7 +20,7 @@ func TestInterruptOfAPipe(t *testing.T) {
 	for _, opened := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "pipe.jsonl")
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Skip(err)
+			t.Skip("no named pipes on this file system: ", err)
 		}
 		if opened {
 			file, err := os.OpenFile(path, os.O_RDWR, 0) // opens at once, and keeps readers waiting

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +14,7 @@ import (
 	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/curriculum/curriculumtest"
 	"github.com/infinirl/infinirl/env/toolcall"
-	"github.com/infinirl/infinirl/policy"
-	"github.com/infinirl/infinirl/policy/scripted"
-	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/rollout/rollouttest"
 	"github.com/infinirl/infinirl/trajectory"
 )
 
@@ -74,37 +71,7 @@ func TestDoorsAreWellFormed(t *testing.T) {
 
 func TestTrajectoryReads(t *testing.T) {
 	t.Parallel()
-	world := WithLuck()
-	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 0), world.Expert(), curriculumtest.LastRound)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text []string
-	for _, m := range played.Log {
-		ids, err := world.Renderer.Extend(nil, []chat.Message{m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(text, world.Renderer.Spell(ids))
-	}
-	golden(t, "testdata/trajectory.txt", strings.Join(text, "\n")+"\n")
-}
-
-// golden compares text with a file, or rewrites it under -update.
-func golden(t *testing.T, path, text string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("%s differs, -update rewrites it; now:\n%s", path, text)
-	}
+	curriculumtest.Golden(t, WithLuck(), 0, *update)
 }
 
 // steps resets an environment to a task and plays an action at every door, chosen by
@@ -352,44 +319,17 @@ func TestDrillsDoNotTellTheKey(t *testing.T) {
 	}
 }
 
-// playExpert plays tasks in the shipped window with an expert that reads the prompts'
-// token ids alone.
-func playExpert(t *testing.T, world curriculum.World, tasks int) []*trajectory.Trajectory {
-	t.Helper()
-	config := condense.DefaultFor(condense.ToolFIFO, 80)
-	config.Low = 56
-	condenser, err := condense.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expert := scripted.New(world.Renderer, func(uint64) curriculum.Actor { return world.Expert() })
-	engine, err := rollout.New(world.Tasks, world.Renderer, expert, condenser, rollout.Config{
-		MaxReply: 8, MaxTurns: 100, Concurrency: 1, Backoff: policy.DefaultBackoff,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobs := make([]rollout.Job, tasks)
-	for i := range jobs {
-		task := world.Tasks.Task(env.Eval, i)
-		jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID}
-	}
-	played, err := engine.Collect(t.Context(), jobs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return played
-}
-
 // In the shipped window the expert succeeds over 22 segments on average, and nearly
 // every key pays when the window in which it was taken has been cut, though not often.
 func TestExpertUnderCondensing(t *testing.T) {
 	t.Parallel()
 	for name, of := range both {
 		world := of()
+		shipped := condense.DefaultFor(condense.ToolFIFO, 80)
+		shipped.Low = 56
 		const tasks = 200
 		segments, most, tokens, paid, past, furthest := 0, 0, 0, 0, 0, 0
-		for i, played := range playExpert(t, world, tasks) {
+		for i, played := range rollouttest.PlayExpert(t, world, shipped, 8, tasks) {
 			if !played.Success {
 				t.Fatalf("%s: task %d: no success: %s %s", name, i, played.Status, played.Error)
 			}

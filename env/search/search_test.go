@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,14 +11,10 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/curriculum/curriculumtest"
 	"github.com/infinirl/infinirl/env/filler"
 	"github.com/infinirl/infinirl/env/toolcall"
-	"github.com/infinirl/infinirl/policy"
-	"github.com/infinirl/infinirl/policy/scripted"
-	"github.com/infinirl/infinirl/rollout"
-	"github.com/infinirl/infinirl/trajectory"
+	"github.com/infinirl/infinirl/rollout/rollouttest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -164,37 +159,7 @@ func TestLabelsAndKeysAreUnambiguous(t *testing.T) {
 
 func TestTrajectoryReads(t *testing.T) {
 	t.Parallel()
-	world := World()
-	played, err := curriculumtest.Play(world, world.Tasks.Task(env.Eval, 4), world.Expert(), curriculumtest.LastRound)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text []string
-	for _, m := range played.Log {
-		ids, err := world.Renderer.Extend(nil, []chat.Message{m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(text, world.Renderer.Spell(ids))
-	}
-	golden(t, "testdata/trajectory.txt", strings.Join(text, "\n")+"\n")
-}
-
-// golden compares text with a file, or rewrites it under -update.
-func golden(t *testing.T, path, text string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("%s differs, -update rewrites it; now:\n%s", path, text)
-	}
+	curriculumtest.Golden(t, World(), 4, *update)
 }
 
 func TestErrorsAreAnsweredAndEndTheTrajectory(t *testing.T) {
@@ -337,32 +302,6 @@ func TestDemonstratorErrsAsOftenAsItShould(t *testing.T) {
 	}
 }
 
-// playExpert plays tasks with an expert that reads the prompts' token ids alone.
-func playExpert(t *testing.T, world curriculum.World, high, tasks int) []*trajectory.Trajectory {
-	t.Helper()
-	condenser, err := condense.New(condense.DefaultFor(condense.ToolFIFO, high))
-	if err != nil {
-		t.Fatal(err)
-	}
-	expert := scripted.New(world.Renderer, func(uint64) curriculum.Actor { return world.Expert() })
-	engine, err := rollout.New(world.Tasks, world.Renderer, expert, condenser, rollout.Config{
-		MaxReply: replyTokens, MaxTurns: 100, Concurrency: 1, Backoff: policy.DefaultBackoff,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobs := make([]rollout.Job, tasks)
-	for i := range jobs {
-		task := world.Tasks.Task(env.Eval, i)
-		jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID}
-	}
-	played, err := engine.Collect(t.Context(), jobs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return played
-}
-
 // The window holds the task, any one page and a reply; the expert needs no more.
 func TestExpertUnderCondensing(t *testing.T) {
 	t.Parallel()
@@ -370,7 +309,7 @@ func TestExpertUnderCondensing(t *testing.T) {
 	for _, high := range []int{140, 160, 176, 192, 216} {
 		segments, tokens, worst := map[int]int{}, 0, 0
 		const tasks = 200
-		for i, played := range playExpert(t, world, high, tasks) {
+		for i, played := range rollouttest.PlayExpert(t, world, condense.DefaultFor(condense.ToolFIFO, high), replyTokens, tasks) {
 			if !played.Success {
 				t.Fatalf("window %d, task %d: no success: %s %s", high, i, played.Status, played.Error)
 			}

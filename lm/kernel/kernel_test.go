@@ -18,7 +18,7 @@ func eachSet(t *testing.T, test func(t *testing.T, set *Set)) {
 			t.Parallel()
 			set, err := Select(name)
 			if err != nil {
-				t.Skip(err)
+				t.Skip("not on this processor: ", err)
 			}
 			test(t, set)
 		})

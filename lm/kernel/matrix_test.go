@@ -167,11 +167,11 @@ func TestGemmAssemblySetsAgree(t *testing.T) {
 	t.Parallel()
 	wide, err := Select("avx512")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("not on this processor: ", err)
 	}
 	narrow, err := Select("avx2")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("not on this processor: ", err)
 	}
 	p := newProduct(newArena(1), 37, 77, 700, 0)
 	p.run(wide, false)
