@@ -38,27 +38,28 @@ type ChatTemplate struct {
 	Variables map[string]any
 }
 
-// Renderer returns the renderer of a tokenizer, named as Tokenizer names it, and a chat
+// Renderer returns the tokenizer of a name, as Tokenizer has it, and its renderer by a chat
 // template. Errors begin with the name of the option at fault, as a command has it.
-func Renderer(tokenizer string, t ChatTemplate) (chat.Renderer, error) {
+func Renderer(tokenizer string, t ChatTemplate) (token.Tokenizer, chat.Renderer, error) {
 	named, err := Tokenizer(tokenizer)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
+		return nil, nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if t.Name == "" {
 		switch {
 		case t.CallFormat != "":
-			return nil, fmt.Errorf("call-format: %q, and the built-in template writes calls in its own: want a chat template too", chat.Excerpt(t.CallFormat))
+			return nil, nil, fmt.Errorf("call-format: %q, and the built-in template writes calls in its own: want a chat template too", chat.Excerpt(t.CallFormat))
 		case len(t.Variables) > 0:
-			return nil, errors.New("template-variable: the built-in template has none: want a chat template too")
+			return nil, nil, errors.New("template-variable: the built-in template has none: want a chat template too")
 		}
-		return chat.NewChatML(named)
+		renderer, err := chat.NewChatML(named)
+		return named, renderer, err
 	}
 	renderer, err := t.renderer(tokenizer, named)
 	if err != nil {
-		return nil, fmt.Errorf("chat-template: %w", err)
+		return nil, nil, fmt.Errorf("chat-template: %w", err)
 	}
-	return renderer, nil
+	return named, renderer, nil
 }
 
 func (t ChatTemplate) renderer(path string, tokenizer token.Tokenizer) (chat.Renderer, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/recorded"
 	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/token"
 )
 
 // condenseCommand cuts recorded runs into segments.
@@ -100,7 +101,7 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	renderer, err := c.renderer()
+	tokenizer, renderer, err := c.renderer()
 	if err != nil {
 		return badInput(err)
 	}
@@ -123,6 +124,9 @@ func (c *condenseCommand) Run(ctx context.Context, std streams) error {
 	}
 	told := &tally{bytes: c.Tokenizer == "bytes", trainSummaries: c.TrainSummary, scores: scores}
 	runs := &runReader{recordings: recordings, options: recorded.Options{GroupBy: string(c.GroupBy), Score: string(c.Score)}, scores: scores, tally: told}
+	if !told.bytes {
+		runs.vocabulary = tokenizer.Size()
+	}
 	if c.Compare {
 		return c.compare(ctx, std, runs, renderer)
 	}
@@ -209,8 +213,8 @@ func (c *condenseCommand) cutAll(ctx context.Context, std streams, runs *runRead
 	return err
 }
 
-// renderer returns the renderer that the flags name.
-func (c *condenseCommand) renderer() (chat.Renderer, error) {
+// renderer returns the tokenizer and the renderer that the flags name.
+func (c *condenseCommand) renderer() (token.Tokenizer, chat.Renderer, error) {
 	variables := make(map[string]any, len(c.TemplateVariable))
 	for name, text := range c.TemplateVariable {
 		variables[name] = text
@@ -220,16 +224,16 @@ func (c *condenseCommand) renderer() (chat.Renderer, error) {
 			variables[name] = text == "true"
 		}
 	}
-	renderer, err := assembly.Renderer(string(c.Tokenizer), assembly.ChatTemplate{Name: string(c.ChatTemplate), CallFormat: string(c.CallFormat), Variables: variables})
+	tokenizer, renderer, err := assembly.Renderer(string(c.Tokenizer), assembly.ChatTemplate{Name: string(c.ChatTemplate), CallFormat: string(c.CallFormat), Variables: variables})
 	if err != nil {
-		return nil, fmt.Errorf("--%w", err)
+		return nil, nil, fmt.Errorf("--%w", err)
 	}
 	if c.Mode == "result" && (c.Rule == "tool-fifo" || c.Compare) {
 		if err := assembly.TakesBareResults(renderer); err != nil {
-			return nil, fmt.Errorf("--mode result: the chat template refuses results whose calls are not shown, want --mode pair: %w", err)
+			return nil, nil, fmt.Errorf("--mode result: the chat template refuses results whose calls are not shown, want --mode pair: %w", err)
 		}
 	}
-	return renderer, nil
+	return tokenizer, renderer, nil
 }
 
 // validate refuses flags that contradict each other.

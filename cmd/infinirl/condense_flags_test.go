@@ -282,3 +282,24 @@ func TestReplaySaysWhatItWants(t *testing.T) {
 		}
 	}
 }
+
+// Recorded ids that a tokenizer does not have are those of another, wherever they stand.
+func TestCondenseIDsOfAnotherTokenizer(t *testing.T) {
+	t.Parallel()
+	tokenizer := filepath.Join("..", "..", "token", "bpe", "testdata", "tokenizer.json")
+	for _, recording := range []string{
+		`{"message_log":[{"role":"user","content":"hi","token_ids":[5]},{"role":"assistant","content":"b","token_ids":[999999]}]}`,
+		`{"message_log":[{"role":"user","content":"hi","token_ids":[999999]},{"role":"assistant","content":"b","token_ids":[5]}]}`,
+		`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"b","token_ids":[999999]}]}`,
+	} {
+		for _, flags := range [][]string{nil, {"--compare"}} {
+			code, out, stderr := command(t, recording, append([]string{"condense", "-", "--high", "400", "--tokenizer", tokenizer}, flags...)...)
+			if code != 2 || out != "" || !strings.Contains(stderr, "token id 999999, and the tokenizer has ") || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s %v: status %d, %q, %q", recording, flags, code, out, stderr)
+			}
+		}
+		if code, _, stderr := command(t, strings.ReplaceAll(recording, "999999", "6"), "condense", "-", "--high", "400", "--tokenizer", tokenizer); strings.Contains(stderr, "the tokenizer has") {
+			t.Errorf("%s: status %d, %q", recording, code, stderr)
+		}
+	}
+}

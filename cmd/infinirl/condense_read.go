@@ -185,6 +185,7 @@ type runReader struct {
 	options    recorded.Options
 	scores     *scoreTable
 	tally      *tally
+	vocabulary int             // recorded ids are below it; 0: any
 	progress   *train.Progress // nil: none
 }
 
@@ -229,6 +230,9 @@ func (r *runReader) eachOf(ctx context.Context, recording recording, next func()
 		case err != nil:
 			return badInput(err)
 		}
+		if err := r.spelled(&run); err != nil {
+			return badInput(fmt.Errorf("%s:%d: %w", recording.name(), run.Line, err))
+		}
 		own := run.ID
 		if len(r.recordings) > 1 {
 			run.ID = recording.name() + ":" + run.ID
@@ -244,6 +248,19 @@ func (r *runReader) eachOf(ctx context.Context, recording recording, next func()
 			return err
 		}
 	}
+}
+
+// spelled refuses a run with recorded ids that the tokenizer does not have.
+func (r *runReader) spelled(run *recorded.Run) error {
+	if r.vocabulary == 0 {
+		return nil
+	}
+	for i, m := range run.Messages {
+		if ids := m.IDs; len(ids) > 0 && int(slices.Max(ids)) >= r.vocabulary {
+			return fmt.Errorf("message %d: token id %d, and the tokenizer has %d: want the --tokenizer of the model that was recorded", i, slices.Max(ids), r.vocabulary)
+		}
+	}
+	return nil
 }
 
 // size is that of all recordings, 0 if it is not known.
