@@ -45,7 +45,7 @@ func (r retrying) Sample(ctx context.Context, request Request) (Completion, erro
 			return Completion{}, fmt.Errorf("given up after %d attempts: %w", attempt, err)
 		}
 		// Requests that failed together do not come back together.
-		if err := pause(ctx, wait/2+rand.N(wait/2+1)); err != nil {
+		if err := Pause(ctx, wait/2+rand.N(wait/2+1)); err != nil {
 			return Completion{}, err
 		}
 		wait = min(2*wait, r.backoff.Most)
@@ -59,8 +59,8 @@ func (r retrying) Forget(sessionID string) {
 	}
 }
 
-// pause waits, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, or returns the cause of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

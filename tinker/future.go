@@ -70,7 +70,7 @@ func (c *Client) wait(ctx context.Context, operation, id string, result any) err
 			}
 		}
 		if rest := between - time.Since(asked); rest > 0 { // the poll was not held
-			if err := pause(ctx, rest); err != nil {
+			if err := policy.Pause(ctx, rest); err != nil {
 				return err
 			}
 		}

@@ -26,19 +26,7 @@ func (b *backoff) pause(ctx context.Context) error {
 		wait = time.Second << b.attempt
 	}
 	b.attempt++
-	return pause(ctx, wait)
-}
-
-// pause waits, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return policy.Pause(ctx, wait)
 }
 
 // ask makes a request, again and again while its error is a reason to.

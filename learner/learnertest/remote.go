@@ -8,6 +8,7 @@ import (
 
 	"github.com/infinirl/infinirl/batch"
 	"github.com/infinirl/infinirl/learner"
+	"github.com/infinirl/infinirl/policy"
 )
 
 // Remote is a learner at the far end of a slow connection: batches reach it as the bytes
@@ -63,7 +64,7 @@ func (w Wire) send(ctx context.Context, b *batch.Batch) (*batch.Batch, error) {
 	if w.Ids != nil {
 		there.TokenIDs = w.Ids(there.TokenIDs)
 	}
-	return there, pause(ctx, w.Latency)
+	return there, policy.Pause(ctx, w.Latency)
 }
 
 // slowly writes in pieces.
@@ -77,7 +78,7 @@ func (s slowly) Write(data []byte) (int, error) {
 	const piece = 1 << 16
 	done := 0
 	for done < len(data) {
-		if err := pause(s.ctx, s.wait); err != nil {
+		if err := policy.Pause(s.ctx, s.wait); err != nil {
 			return done, err
 		}
 		n, err := s.w.Write(data[done:min(len(data), done+piece)])
@@ -86,15 +87,6 @@ func (s slowly) Write(data []byte) (int, error) {
 		}
 	}
 	return done, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // LogProbs asks the far end.
@@ -126,7 +118,7 @@ func (r RemoteCritic) Values(ctx context.Context, b *batch.Batch) ([]float32, er
 
 // StateValues asks the far end.
 func (r RemoteCritic) StateValues(ctx context.Context, prompts [][]int32) ([]float32, error) {
-	if err := pause(ctx, r.Latency); err != nil {
+	if err := policy.Pause(ctx, r.Latency); err != nil {
 		return nil, err
 	}
 	if r.Ids != nil {

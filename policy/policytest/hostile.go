@@ -59,10 +59,8 @@ func (h *Hostile) Sample(ctx context.Context, request policy.Request) (policy.Co
 	if err != nil {
 		return c, err
 	}
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
-		return policy.Completion{}, context.Cause(ctx)
+	if err := policy.Pause(ctx, wait); err != nil {
+		return policy.Completion{}, err
 	}
 	if abort {
 		n := len(c.Tokens) / 2
