@@ -54,6 +54,7 @@ type replayReport struct {
 	Matching     int          `json:"matching"`
 	Tokens       int          `json:"prompt_tokens"`
 	Known        int          `json:"prompt_tokens_compared"`
+	Missing      int          `json:"segments_without_row,omitempty"` // of the log
 	Mismatches   []difference `json:"mismatches,omitempty"`
 	Drift        *drift       `json:"log_prob_drift,omitempty"`
 }
@@ -158,6 +159,12 @@ func (c *replayCommand) Run(ctx context.Context, std streams) error {
 			}
 		}
 	}
+	for _, t := range logs {
+		if t.Status.Trainable() {
+			report.Missing += len(t.Segments)
+		}
+	}
+	report.Missing = max(0, report.Missing-report.Prompts)
 	if report.Prompts == 0 {
 		return badInput(fmt.Errorf("%s: no segment, and so no prompt to derive", strings.Join(c.Paths, ", ")))
 	}
@@ -191,6 +198,9 @@ func (r *replayReport) print(w io.Writer, asJSON bool, compared string) error {
 	}
 	_, err := fmt.Fprintf(w, "%d trajectories: %d of %d %s match, %d of %d prompt tokens were known before and compared\n",
 		r.Trajectories, r.Matching, r.Prompts, compared, r.Known, r.Tokens)
+	if r.Missing > 0 {
+		_, err = fmt.Fprintf(w, "%d segments of the log have no row\n", r.Missing)
+	}
 	if d := r.Drift; d != nil {
 		_, err = fmt.Fprintf(w, "log-prob drift over %d sampled tokens: mean %.3g, median %.3g, 90%% %.3g, 99%% %.3g, max %.3g nats\n",
 			d.Tokens, d.Mean, d.P50, d.P90, d.P99, d.Max)

@@ -184,3 +184,25 @@ func TestReplayRunsWithoutASegment(t *testing.T) {
 		}
 	}
 }
+
+// Rows that somebody has taken out are told.
+func TestReplayTellsOfMissingRows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rows, log := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "log.jsonl")
+	if code, _, stderr := command(t, longTalk(t), "condense", "-", "--high", "1500", "-o", rows, "--log", log); code != 0 {
+		t.Fatal(stderr)
+	}
+	text, err := os.ReadFile(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const told = "1 segments of the log have no row"
+	if _, out, _ := command(t, "", "replay", rows, "--log", log); strings.Contains(out, told) {
+		t.Errorf("all rows are there: %s", out)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n")
+	if code, out, stderr := command(t, rest, "replay", "-", "--log", log); code != 0 || !strings.Contains(out, told) {
+		t.Errorf("status %d, %s%s", code, out, stderr)
+	}
+}
