@@ -24,10 +24,11 @@ import (
 // finds every error that is shorter than 32 bits; it does not protect against
 // somebody who means harm. To other programs it is a text in the metadata.
 const (
-	checksumKey    = "infinirl.checksum"
-	checksumPrefix = "crc32c:"
-	checksumZero   = checksumPrefix + "00000000:00000000"
-	checksumBlock  = 1 << 20
+	checksumKey     = "infinirl.checksum"
+	checksumPrefix  = "crc32c:"
+	checksumZero    = checksumPrefix + "00000000:00000000"
+	checksumBlock   = 1 << 20
+	checksumStretch = 16 // blocks
 )
 
 // ErrDamaged is wrapped by the errors about a file whose bytes are not those that
@@ -50,10 +51,10 @@ func withChecksum(metadata map[string]string) (map[string]string, error) {
 }
 
 // seal writes the checksums into a header that has a place for them.
-func seal(header []byte, parts [][]byte) {
+func seal(header []byte, parts [][]byte, release func()) {
 	at := bytes.Index(header, checksumField(checksumZero))
 	at += len(checksumField("")) - 1 // behind the opening quote of the value
-	copy(header[at:], checksumText(crc32.Checksum(header, castagnoli), dataChecksum(parts)))
+	copy(header[at:], checksumText(crc32.Checksum(header, castagnoli), dataChecksum(parts, release)))
 }
 
 func checksumText(header, data uint32) string {
@@ -65,8 +66,8 @@ func checksumField(value string) []byte {
 	return []byte(`"` + checksumKey + `":"` + value + `"`)
 }
 
-// dataChecksum works on all cores.
-func dataChecksum(parts [][]byte) uint32 {
+// dataChecksum works on all cores, and calls release after every checksumStretch blocks.
+func dataChecksum(parts [][]byte, release func()) uint32 {
 	var blocks [][][]byte // each in the pieces that tensors cut it into
 	room := 0
 	for _, part := range parts {
@@ -90,6 +91,9 @@ func dataChecksum(parts [][]byte) uint32 {
 				sum = crc32.Update(sum, castagnoli, piece)
 			}
 			binary.LittleEndian.PutUint32(sums[4*i:], sum)
+			if (i+1)%checksumStretch == 0 {
+				release()
+			}
 		}
 	}
 	var workers sync.WaitGroup
@@ -148,7 +152,7 @@ func (f *File) Verify() error {
 	for i, t := range f.Tensors {
 		parts[i] = t.Data
 	}
-	if got := dataChecksum(parts); got != f.dataChecksum {
+	if got := dataChecksum(parts, func() {}); got != f.dataChecksum {
 		return fmt.Errorf("safetensors: %w: the checksum of its data is %08x, want %08x", ErrDamaged, got, f.dataChecksum)
 	}
 	return nil

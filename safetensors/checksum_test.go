@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 )
@@ -42,21 +43,21 @@ func TestDataChecksum(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * i >> 7)
 	}
-	want := dataChecksum([][]byte{data})
+	want := dataChecksum([][]byte{data}, keep)
 	for _, cut := range []int{0, 1, checksumBlock - 1, checksumBlock, checksumBlock + 1, len(data)} {
-		if got := dataChecksum([][]byte{data[:cut], nil, data[cut:]}); got != want {
+		if got := dataChecksum([][]byte{data[:cut], nil, data[cut:]}, keep); got != want {
 			t.Errorf("cut at %d: %08x, want %08x", cut, got, want)
 		}
 	}
 	cores := runtime.GOMAXPROCS(1)
-	got := dataChecksum([][]byte{data})
+	got := dataChecksum([][]byte{data}, keep)
 	runtime.GOMAXPROCS(cores)
 	if got != want {
 		t.Errorf("on one core: %08x, want %08x", got, want)
 	}
 	for _, i := range []int{0, checksumBlock, len(data) - 1} {
 		data[i] ^= 4
-		if dataChecksum([][]byte{data}) == want {
+		if dataChecksum([][]byte{data}, keep) == want {
 			t.Errorf("byte %d: a flipped bit does not change the checksum", i)
 		}
 		data[i] ^= 4
@@ -144,6 +145,39 @@ func BenchmarkChecksum(b *testing.B) {
 	data := make([]byte, 64<<20)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		dataChecksum([][]byte{data})
+		dataChecksum([][]byte{data}, keep)
+	}
+}
+
+// keep releases nothing.
+func keep() {}
+
+// releasing counts how often it was told to release before anything was written.
+type releasing struct {
+	bytes.Buffer
+	released atomic.Int64
+}
+
+func (r *releasing) Release() {
+	if r.Len() == 0 {
+		r.released.Add(1)
+	}
+}
+
+// What the checksum has read is given back on the way, so that mapped tensors of any
+// size take little memory.
+func TestWhatTheChecksumHasReadIsReleased(t *testing.T) {
+	t.Parallel()
+	const stretches = 3
+	data := make([]byte, stretches*checksumStretch*checksumBlock)
+	data[len(data)/2] = 1
+	tensors := []Tensor{{Name: "x", DType: U8, Shape: []int{len(data)}, Data: data}}
+	var w releasing
+	var plain bytes.Buffer
+	if err := errors.Join(Write(&w, tensors, nil), Write(&plain, tensors, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.released.Load(); got != stretches || !bytes.Equal(w.Bytes(), plain.Bytes()) {
+		t.Errorf("released %d times, want %d, and the same file", got, stretches)
 	}
 }

@@ -58,6 +58,15 @@ func (f *File) Tensor(name string) (Tensor, error) {
 	return Tensor{}, fmt.Errorf("safetensors: no tensor %q", name)
 }
 
+// Releaser is a writer of tensors whose data the system may drop from memory and read
+// again, as that of mapped files. Write reads all data twice, for the checksum and for the
+// file, and after each stretch of the first time it tells that what was read is not
+// needed for a while. Release has to be safe for concurrent use.
+type Releaser interface {
+	io.Writer
+	Release()
+}
+
 // Write writes tensors and metadata. Tensors of wider elements come first, so
 // that all of them are aligned, otherwise in the order given; the same
 // arguments give the same bytes. Names must be unique. A checksum is added to the
@@ -77,7 +86,11 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	for i, t := range ordered {
 		parts[i] = t.Data
 	}
-	seal(header, parts)
+	release := func() {}
+	if r, ok := w.(Releaser); ok {
+		release = r.Release
+	}
+	seal(header, parts, release)
 	if _, err := w.Write(header); err != nil {
 		return fmt.Errorf("safetensors: write header: %w", err)
 	}

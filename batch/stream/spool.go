@@ -12,6 +12,7 @@ import (
 
 	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/safetensors"
 )
 
 // columnSpool gathers the parts of a batch in files, one a column, so that a
@@ -193,21 +194,25 @@ func (s *columnSpool) finish() error {
 			*floats[k-firstFloats].Data = elements[float32](m.data)
 		}
 	}
-	release := func() {
-		for _, m := range maps {
-			if m != nil {
-				m.release()
-			}
-		}
-	}
-	return b.WriteSafetensors(&releasingWriter{s.to, release}, s.layout)
+	return b.WriteSafetensors(&releasingWriter{s.to, maps}, s.layout)
 }
 
 // releasingWriter writes long stretches of mapped memory bit by bit and gives
 // back what is behind.
 type releasingWriter struct {
-	w       io.Writer
-	release func()
+	w    io.Writer
+	maps []*mappedFile // nil: none
+}
+
+var _ safetensors.Releaser = (*releasingWriter)(nil)
+
+// Release gives all of the mapped memory back.
+func (w *releasingWriter) Release() {
+	for _, m := range w.maps {
+		if m != nil {
+			m.release()
+		}
+	}
 }
 
 func (w *releasingWriter) Write(data []byte) (int, error) {
@@ -220,7 +225,7 @@ func (w *releasingWriter) Write(data []byte) (int, error) {
 			return done, fmt.Errorf("write batch: %w", err)
 		}
 		if n == piece {
-			w.release()
+			w.Release()
 		}
 	}
 	return done, nil
