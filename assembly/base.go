@@ -1,11 +1,14 @@
 package assembly
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/bases"
 	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/config"
@@ -99,4 +102,28 @@ func actorOf(dir string) string {
 		return filepath.Join(dir, embedded.ActorName)
 	}
 	return dir
+}
+
+// SaveModel writes a model as a folder of Hugging Face's form, with the tokenizer and the
+// template that its configuration names.
+func SaveModel(cfg config.Config, model *lm.Model, dir string) error {
+	return train.CreateDirectory(dir, func(temporary string) error {
+		if err := model.Save(temporary); err != nil {
+			return err
+		}
+		from := folderOf(cmp.Or(cfg.Chat.Tokenizer, cfg.Base))
+		for _, name := range []string{tokenizerFile, tokenizerConfigFile, templateFile} {
+			data, err := os.ReadFile(filepath.Join(from, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				err = atomicfile.WriteBytes(filepath.Join(temporary, name), data)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
