@@ -48,6 +48,9 @@ func parse(data []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, locate(data, err)
 	}
+	if err := checkModelType(file.Model); err != nil {
+		return nil, err
+	}
 	var t Tokenizer
 	byteLevel, err := t.pre.parse(file.PreTokenizer)
 	if err != nil {
@@ -158,7 +161,7 @@ func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 			return err
 		}
 		if byteLevel {
-			return fmt.Errorf("%s: a step after ByteLevel is not supported", field)
+			return fmt.Errorf("%s: %q after ByteLevel is not supported: want ByteLevel last", field, c.Type)
 		}
 		var s step
 		switch c.Type {

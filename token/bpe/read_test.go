@@ -28,6 +28,8 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{root, "model", nil, `model: is missing`},
 		{root, "model", object{"type": "Unigram"}, `model.type: "Unigram" is not supported: want BPE`},
+		{root, "model", object{"type": "WordPiece"}, `model.type: "WordPiece" is not supported: want BPE`},
+		{root, "model", object{}, `model.vocab: is missing`},
 		{root, "added_tokens", "none", `added_tokens: want an array, got string`},
 		{root, "model", "BPE", `model: want an object, got string`},
 		{model, "vocab", object{}, `model.vocab: is empty`},
@@ -57,7 +59,7 @@ func TestBadFiles(t *testing.T) {
 		{root, "pre_tokenizer", object{"type": "Punctuation", "behavior": "x"}, `pre_tokenizer.behavior: "x" is not supported`},
 		{root, "pre_tokenizer", object{"type": "CharDelimiterSplit"}, `pre_tokenizer.delimiter: "": want one character`},
 		{root, "normalizer", object{"type": "Replace", "pattern": object{}}, `normalizer.pattern: want a Regex or a String`},
-		{root, "pre_tokenizer", object{"type": "Sequence", "pretokenizers": []any{object{"type": "ByteLevel"}, object{"type": "ByteLevel"}}}, `pre_tokenizer.pretokenizers[1]: a step after ByteLevel is not supported`},
+		{root, "pre_tokenizer", object{"type": "Sequence", "pretokenizers": []any{object{"type": "ByteLevel"}, object{"type": "ByteLevel"}}}, `pre_tokenizer.pretokenizers[1]: "ByteLevel" after ByteLevel is not supported: want ByteLevel last`},
 		{step, "behavior", "Sideways", `pre_tokenizer.pretokenizers[0].behavior: "Sideways" is not supported: want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous`},
 		{step, "pattern", object{}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},
 		{step, "pattern", object{"String": ""}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},

@@ -41,13 +41,27 @@ func spelledBytes(spelling string) (text string, ok bool) {
 	return string(bytes), true
 }
 
-// parse reads model and returns the vocabulary by spelling.
-func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
+// checkModelType tells a file of another kind before any of its other parts is read, which
+// are not supported either as a rule.
+func checkModelType(data json.RawMessage) error {
 	if absent(data) {
-		return nil, fmt.Errorf("model: is missing")
+		return fmt.Errorf("model: is missing")
 	}
 	var file struct {
-		Type         string            `json:"type"`
+		Type string `json:"type"`
+	}
+	if err := parseField("model", data, &file); err != nil {
+		return err
+	}
+	if file.Type != "BPE" && file.Type != "" { // old files leave the type out
+		return unsupported("model.type", file.Type, "BPE")
+	}
+	return nil
+}
+
+// parse reads model and returns the vocabulary by spelling.
+func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
+	var file struct {
 		Dropout      *float64          `json:"dropout"`
 		UnkToken     *string           `json:"unk_token"`
 		Prefix       *string           `json:"continuing_subword_prefix"`
@@ -60,9 +74,6 @@ func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
 	}
 	if err := parseField("model", data, &file); err != nil {
 		return nil, err
-	}
-	if file.Type != "BPE" && file.Type != "" { // old files leave the type out
-		return nil, unsupported("model.type", file.Type, "BPE")
 	}
 	switch {
 	case file.Dropout != nil && *file.Dropout != 0:

@@ -11,6 +11,7 @@ usage: reference.py cases TOKENIZER_JSON OUT.jsonl
 
 import ast
 import base64
+import importlib.util
 import json
 import os
 import pathlib
@@ -43,6 +44,7 @@ EMOJI = (
     + ["\u200d", "\ufe0f", "\u20e3"] + [chr(c) for c in range(0x1F3FB, 0x1F400)] + [chr(c) for c in range(0x1F1E6, 0x1F200)]
 )
 COMPOSED = [c for c in map(chr, range(0x30000)) if unicodedata.normalize("NFD", c) != c]
+CONTROLS = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in ("Cc", "Cf")] + list("\ue000\uf8ff\ufdd0\ufffe\uffff\U000f0000\U0010ffff")
 ANY = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
@@ -58,10 +60,20 @@ def prose():
     return list(pydoc_data.topics.topics.values()) + [s for s in strings if len(s) > 300 and " the " in s]
 
 
+def languages():
+    """The translations of Django: text in a hundred languages, one text each."""
+    folder = pathlib.Path(importlib.util.find_spec("django").origin).parent
+    texts = []
+    for path in sorted(folder.glob("**/*.po")):
+        translated = path.read_text("utf-8").split('msgstr "')[1:]
+        texts.append(" ".join(ast.literal_eval('"' + t.split("\n")[0]) for t in translated))
+    return [t for t in texts if len(t) > 1000]
+
+
 def strings(added):
     """Yields (category, bytes)."""
     r = random.Random(20250)
-    code, english = "\n".join(sources()), "\n".join(prose())
+    code, english, translations = "\n".join(sources()), "\n".join(prose()), languages()
 
     def cut(text):
         at, n = r.randrange(len(text)), r.choice([1, 5, 20, 100, 400])
@@ -124,6 +136,9 @@ def strings(added):
     def unicode():
         return "".join(chr(r.choice(ANY)) if r.random() < 0.8 else r.choice(" a'1\n") for _ in range(r.randint(1, 30)))
 
+    def control():
+        return "".join(r.choice([r.choice(CONTROLS), r.choice(CONTROLS), chr(r.randrange(32)), "a", " ", "1", "é"]) for _ in range(r.randint(1, 20)))
+
     def long():
         alphabet = r.choice(["a", "ab", "abcdefghijklmnopqrstuvwxyz", "ABCdefgh", "中文字符的一是在不了", "=-_", " ", " \n", "αβγδабвгд", "éèàü"])
         return "".join(r.choice(alphabet) for _ in range(r.choice([50, 100, 150, 500]))) + r.choice(["", " end", "\n"])
@@ -133,6 +148,7 @@ def strings(added):
         "code": lambda: cut(code), "English": lambda: cut(english), "emoji": emoji, "white space": whitespace,
         "mixed scripts": mixed, "combining marks": combining, "invalid UTF-8": invalid, "special tokens": special,
         "digits": digits, "contractions": contraction, "ASCII": ascii, "any characters": unicode, "long pieces": long,
+        "languages": lambda: cut(r.choice(translations)), "control characters": control,
     }.items():
         for _ in range(EACH):
             text = make()
