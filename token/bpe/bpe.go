@@ -83,8 +83,9 @@ func (t *Tokenizer) Control(name string) (int32, bool) {
 	return id, ok
 }
 
-// Special reports whether id is a special token: one that Hugging Face's decode
-// leaves out unless told otherwise.
+// Special reports whether id is a special token: one that Hugging Face's decode leaves
+// out unless told otherwise. (Since 0.23 it does not find those that are matched in
+// normalised text and that normalisation spells anew; these are special here as well.)
 func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
 
 // encode cuts out the tokens of raw, normalises the rest, cuts out the tokens of

@@ -350,14 +350,15 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 			if spelling == "" {
 				return fmt.Errorf("%s.content: %q is empty when normalized", field, a.Content)
 			}
-			if spelling != a.Content && !t.model.characters {
+			// What is decoded is the token as it is matched: so does the reference since 0.23.
+			if t.model.text[id] = spelling; !t.model.characters {
 				t.model.text[id], _ = spelledBytes(spelling)
 			}
 		}
 		if a.control() {
 			t.controls[a.Content] = id
 		}
-		if a.Special && spelling == a.Content { // decode looks for the token as it is spelled
+		if a.Special {
 			t.special[id] = true
 		}
 		switch {

@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -113,6 +114,19 @@ func FuzzRead(f *testing.F) {
 	field(file, "model")["merges"] = []any{"a b"}
 	file["added_tokens"] = []any{addedToken{ID: 3, Content: "<|x|>", Special: true}}
 	f.Add(marshal(f, file))
+	for _, family := range families(f) {
+		var file object
+		if err := json.Unmarshal(family.Tokenizer, &file); err != nil {
+			f.Fatal(err)
+		}
+		vocabulary := object{"a": 4, "b": 5, "ab": 6, "<0x61>": 7, "▁": 8}
+		for i, token := range file["added_tokens"].([]any) {
+			vocabulary[token.(object)["content"].(string)] = i
+		}
+		model := field(file, "model")
+		model["vocab"], model["merges"] = vocabulary, []any{"a b"}
+		f.Add(marshal(f, file))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tokenizer, err := Read(bytes.NewReader(data))
 		if err != nil {

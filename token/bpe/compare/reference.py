@@ -29,6 +29,12 @@ EACH = 2000  # strings of each category
 ISOLATED = {"type": "Split", "behavior": "Isolated", "invert": False}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT2 = dict(BYTE_LEVEL, use_regex=True)
+QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+DEEPSEEK = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""".replace(r"\r\n", "\r\n")
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and not 0x1C <= ord(c) <= 0x1F] + ["\u200b", "\u180e", "\ufeff"]
 SCRIPTS = [
@@ -185,6 +191,13 @@ def cases(path, out, limit=None):
     except BaseException:
         plain = None
     added = [t["content"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"]]
+    # decode does not find special tokens that normalisation spells anew.
+    special = {t["id"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"] if t["special"]}
+    hidden = {t["id"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"] if t["special"] and whole.id_to_token(t["id"]) != t["content"]}
+
+    def skipped(ids):
+        return whole.decode([i for i in ids if i not in special] if hidden else ids, skip_special_tokens=True)
+
     r = random.Random(7)
     known = sorted(whole.get_vocab().values())
     with open(out, "w") as file:
@@ -200,13 +213,13 @@ def cases(path, out, limit=None):
                 "plain": attempt(plain, text),
                 "wrapped": whole.encode(text, add_special_tokens=True).ids,
                 "decoded": whole.decode(rendered, skip_special_tokens=False),
-                "skipped": whole.decode(rendered, skip_special_tokens=True),
+                "skipped": skipped(rendered),
             }
             print(json.dumps(case), file=file)
         for _ in range(EACH if not limit else 200):
             ids = [r.choice(known) if r.random() < 0.5 else r.randrange(256) for _ in range(r.randint(1, 40))]
             ids = [i for i in ids if whole.id_to_token(i) is not None]
-            case = {"category": "ids at random", "ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False), "skipped": whole.decode(ids, skip_special_tokens=True)}
+            case = {"category": "ids at random", "ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False), "skipped": skipped(ids)}
             print(json.dumps(case), file=file)
 
 
@@ -325,23 +338,40 @@ def characters(folder):
 
 
 def golden(folder):
-    """Writes ../testdata/characters.jsonl: settings of small models, one a line, each with texts and what the reference makes of them."""
-    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ"]
+    """Writes ../testdata/families.jsonl: small models set up as those of the families, one a line, each with texts and what the reference makes of them."""
+    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ",
+             "\x00\x1f\x7f\u0085 \u200b\ufeff\ufffd", "  <|user|>  the cat<|user|>\n x<|user|>y ", "HelloWorld'LL I'm//\n\n\n   end  "]
     corpus = ["the cat sat on the mat and the dog ran to the house in 2024, 12345 times", "hello world hello there cat's café"] * 5
+    r = random.Random(11)
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
     chain = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
-    llama = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+    strip = {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    prepend = [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]
+    llama = {"type": "Sequence", "normalizers": prepend}
+    sequence = lambda *parts: {"type": "Sequence", "pretokenizers": list(parts)}
+    splits = lambda *patterns: sequence(*[dict(ISOLATED, pattern={"Regex": p}) for p in patterns], BYTE_LEVEL)
+    digits = {"type": "Digits", "individual_digits": True}
+    # Name, normalizer, pre-tokenizer, decoder, byte_fallback, and what else differs.
     settings = [
-        (llama, None, {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, True),
-        (llama["normalizers"][1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True),
-        (None, metaspace, metaspace, True),
-        (None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False),
-        ({"type": "NFKC"}, {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": True}]}, {"type": "Fuse"}, False),
-        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}]}, {"type": "Fuse"}, True),
-        (None, {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT2]}, GPT2, False),
+        ("Llama 2", llama, None, strip, True, {}),
+        ("Gemma", prepend[1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True, {}),
+        ("Mistral v3", None, dict(metaspace, split=False), strip, True, {}),
+        ("Metaspace first", None, metaspace, metaspace, True, {}),
+        ("Metaspace always", None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False, {}),
+        ("words", {"type": "NFKC"}, sequence({"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, digits), {"type": "Fuse"}, False, {}),
+        ("lower case", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, sequence({"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}), {"type": "Fuse"}, True, {}),
+        ("SmolLM2", None, sequence(digits, GPT2), GPT2, False, {}),
+        ("GPT-2 with a space before", None, dict(GPT2, add_prefix_space=True), GPT2, False, {}),
+        ("Qwen 2", {"type": "NFC"}, splits(QWEN2), GPT2, False, {}),
+        ("Llama 3", None, splits(QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")), GPT2, False, {"ignore_merges": True, "sequence": True}),
+        ("DeepSeek", {"type": "Sequence", "normalizers": []}, splits(r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK), GPT2, False, {}),
+        ("gpt-oss", None, splits(O200K), GPT2, False, {"ignore_merges": True}),
+        ("added tokens strip", None, splits(QWEN2), GPT2, False, {"lstrip": True, "rstrip": True}),
+        ("added tokens are words", llama, None, strip, True, {"single_word": True, "normalized": True, "special": False}),
+        ("added tokens are normalized", {"type": "Lowercase"}, GPT2, GPT2, False, {"normalized": True, "content": "THE CAT"}),
     ]
-    with open(os.path.join(folder, "characters.jsonl"), "w") as file:
-        for normalizer, pre_tokenizer, decoder, fallback in settings:
+    with open(os.path.join(folder, "families.jsonl"), "w") as file:
+        for name, normalizer, pre_tokenizer, decoder, fallback, other in settings:
             t = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=fallback))
             level = decoder["type"] == "ByteLevel"
             if level:
@@ -350,17 +380,25 @@ def golden(folder):
                 t.normalizer = tokenizers.normalizers.Replace(" ", "▁")
                 t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
             alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if level else []
-            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=["<unk>", "<s>", "</s>", "<|user|>"], initial_alphabet=alphabet, show_progress=False))
+            special = ["<unk>", "<s>", "</s>", other.get("content", "<|user|>")]
+            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=special, initial_alphabet=alphabet, show_progress=False))
             described = json.loads(t.to_str())
             for b in range(256 if fallback else 0):
                 described["model"]["vocab"]["<0x%02X>" % b] = len(described["model"]["vocab"])
-            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor=begin_template(described["added_tokens"][1]))
+            begin = begin_template(described["added_tokens"][1])
+            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor={"type": "Sequence", "processors": [GPT2, begin]} if "sequence" in other else begin)
+            described["model"]["ignore_merges"] = other.get("ignore_merges", False)
+            added = described["added_tokens"][3]
+            added.update({flag: value for flag, value in other.items() if flag in added})
             whole = tokenizers.Tokenizer.from_str(json.dumps(described))
             results = []
             for text in texts:
                 ids = whole.encode(text, add_special_tokens=False).ids
                 results.append({"text": text, "ids": ids, "wrapped": whole.encode(text).ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
-            print(json.dumps({"tokenizer": described, "cases": results}), file=file)
+            for _ in range(4):
+                ids = [r.randrange(whole.get_vocab_size()) for _ in range(12)]
+                results.append({"ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
+            print(json.dumps({"name": name, "tokenizer": described, "cases": results}), file=file)
 
 
 def begin_template(token):
