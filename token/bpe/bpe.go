@@ -95,17 +95,18 @@ func (t *Tokenizer) encode(text string, raw, normal *matcher) ([]int32, error) {
 	ids := make([]int32, 0, len(text)/3+len(text)/64+4)
 	end := newDeadline(text)
 	var failed error
-	first := true // nothing of the text was cut out yet
+	first := true // nothing of the text was cut out or off yet
 	raw.cut(text, func(part string, id int32) {
 		if id >= 0 {
 			ids, first = append(ids, id), false
 			return
 		}
-		part, err := t.normalize(part)
+		part, cut, err := t.normalize(part)
 		if err != nil {
 			failed = err
 			return
 		}
+		first = first && !cut
 		normal.cut(part, func(part string, id int32) {
 			switch {
 			case failed != nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/infinirl/infinirl/bounded"
 )
@@ -62,6 +63,9 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	if t.normalizers, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
+		return nil, err
+	}
+	if err := t.checkFirst(); err != nil {
 		return nil, err
 	}
 	if t.prefix, t.suffix, err = parsePostProcessor("post_processor", file.PostProcessor); err != nil {
@@ -196,6 +200,7 @@ func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 		}
 	}
 	p.steps = steps
+	p.first = slices.ContainsFunc(steps, func(s step) bool { return s.metaspace != nil && s.metaspace.scheme == "first" })
 	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].metaspace == nil && steps[0].behavior == isolated && !steps[0].invert {
 		p.scan = steps[0].pattern.scan
 	}
@@ -344,7 +349,7 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 		}
 		spelling := a.Content
 		if a.Normalized {
-			if spelling, err = t.normalize(spelling); err != nil {
+			if spelling, _, err = t.normalize(spelling); err != nil {
 				return fmt.Errorf("%s.content: %w", field, err)
 			}
 			if spelling == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -85,6 +86,35 @@ func TestBadFiles(t *testing.T) {
 		_, err := Read(bytes.NewReader(marshal(t, file)))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s = %v: got error %q, want %q", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// Where a Metaspace asks for the beginning of a text, what cuts it off has to come first.
+func TestBeginningsThatAreLost(t *testing.T) {
+	t.Parallel()
+	strip, prepend := object{"type": "Strip"}, object{"type": "Prepend", "prepend": "x"}
+	replace := func(from, to string) object {
+		return object{"type": "Replace", "pattern": object{"String": from}, "content": to}
+	}
+	for _, c := range []struct {
+		normalizers []any
+		scheme      string
+		want        string
+	}{
+		{[]any{prepend, strip}, "first", "tokenizer.json: normalizer: Strip after Prepend is not supported where a Metaspace has prepend_scheme first"},
+		{[]any{strip, replace("ab", "c"), strip}, "first", "Strip after Replace is not supported"},
+		{[]any{prepend, replace("a", "")}, "first", "Replace after Prepend is not supported"},
+		{[]any{prepend, strip}, "always", ""},
+		{[]any{strip, replace("a", ""), prepend, replace("a", "bc")}, "first", ""},
+	} {
+		file := readFixture(t)
+		file["added_tokens"] = []any{}
+		file["normalizer"] = object{"type": "Sequence", "normalizers": c.normalizers}
+		file["pre_tokenizer"] = object{"type": "Sequence", "pretokenizers": []any{object{"type": "Metaspace", "prepend_scheme": c.scheme}, object{"type": "ByteLevel"}}}
+		_, err := Read(bytes.NewReader(marshal(t, file)))
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) && c.want != "" {
+			t.Errorf("%v, %s: error %v, want %q", c.normalizers, c.scheme, err, c.want)
 		}
 	}
 }

@@ -57,6 +57,20 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestPunctuation counts the punctuation of the reference.
+func TestPunctuation(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for r := range rune(utf8.MaxRune + 1) {
+		if isPunctuation(r) {
+			n++
+		}
+	}
+	if n != 726 {
+		t.Errorf("%d characters, want 726", n)
+	}
+}
+
 func TestNewerIsOrdered(t *testing.T) {
 	t.Parallel()
 	for i, in := range newer {

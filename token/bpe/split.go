@@ -15,6 +15,7 @@ type pretokenizer struct {
 	// scan does all the steps at once for the pipelines of the known families.
 	scan  *scanner
 	steps []step
+	first bool // a step treats the beginning of a text in its own way
 }
 
 // step is one pre-tokenizer of the file.
