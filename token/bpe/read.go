@@ -201,8 +201,13 @@ func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 	}
 	p.steps = steps
 	p.first = slices.ContainsFunc(steps, func(s step) bool { return s.metaspace != nil && s.metaspace.scheme == "first" })
-	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].metaspace == nil && steps[0].behavior == isolated && !steps[0].invert {
+	switch {
+	case len(steps) == 1 && steps[0].plain():
 		p.scan = steps[0].pattern.scan
+	case len(steps) == 2 && steps[0].plain() && steps[1].plain() && steps[0].pattern.numbers:
+		if scan := steps[1].pattern.scan; scan != nil && scan.gpt2 {
+			p.scan = scan.withDigits()
+		}
 	}
 	return byteLevel, nil
 }

@@ -27,6 +27,11 @@ type step struct {
 	invert      bool // what the pattern does not match is the delimiter
 }
 
+// plain tells that it cuts at a pattern, keeps what the pattern finds, and does no more.
+func (s *step) plain() bool {
+	return s.pattern != nil && !s.prefixSpace && s.metaspace == nil && s.behavior == isolated && !s.invert
+}
+
 // behavior says what becomes of the delimiters that a pattern finds.
 type behavior string
 
@@ -146,6 +151,7 @@ func (b behavior) apply(spans []span) []span {
 type pattern struct {
 	literal string
 	class   func(rune) bool // every character of a class is a delimiter
+	numbers bool            // the class is that of Digits
 	words   bool            // every word, and every run of other characters than space
 	scan    *scanner
 	regexp  *regexp2.Regexp

@@ -56,7 +56,7 @@ func parseStep(kind, field string, data json.RawMessage) (step, error) {
 		var digits struct {
 			Individual bool `json:"individual_digits"`
 		}
-		s.pattern.class = isNumeric
+		s.pattern.class, s.pattern.numbers = isNumeric, true
 		err := parseField(field, data, &digits)
 		if !digits.Individual {
 			s.behavior = contiguous
