@@ -49,7 +49,8 @@ func parse(data []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, locate(data, err)
 	}
-	if err := checkModelType(file.Model); err != nil {
+	model, err := readModel(file.Model)
+	if err != nil {
 		return nil, err
 	}
 	var t Tokenizer
@@ -58,7 +59,7 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.model.characters = !byteLevel
-	vocabulary, err := t.model.parse(file.Model)
+	vocabulary, err := t.model.parse(model)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,15 @@ func (s *scanner) next(text string, start int) int {
 		if class != space && class != newline {
 			return s.run(text, start+size, class)
 		}
-		return s.spaces(text, start, false)
+		end := s.spaces(text, start, false)
+		if s.digits == 1 && end < len(text) { // a last space does not go with a number
+			if class, size := s.at(text, end); (class == space || class == newline) && end+size < len(text) {
+				if class, _ := s.at(text, end+size); class == number {
+					return end + size
+				}
+			}
+		}
+		return end
 	}
 
 	switch class {
@@ -131,11 +139,10 @@ func (s *scanner) run(text string, i int, class uint8) int {
 // text[start:]: \s*[\r\n]+ (if newlines), \s+(?!\S) or \s+.
 func (s *scanner) spaces(text string, start int, newlines bool) int {
 	i := start
-	afterNewline, lastStart, next := 0, start, other
+	afterNewline, lastStart := 0, start
 	for i < len(text) {
 		class, size := s.at(text, i)
 		if class != space && class != newline {
-			next = class
 			break
 		}
 		lastStart = i
@@ -147,7 +154,7 @@ func (s *scanner) spaces(text string, start int, newlines bool) int {
 	switch {
 	case newlines && afterNewline > 0:
 		return afterNewline
-	case i == len(text) || lastStart == start || s.apart(next):
+	case i == len(text) || lastStart == start:
 		return i
 	default:
 		return lastStart // the last space goes with what follows
