@@ -33,6 +33,8 @@ func (c Config) idle() error {
 		{"advantage.whiten", !c.Advantage.Whiten, estimator.Whiten, of + " always whitens"},
 		{"ppo.value_clip", c.PPO.ValueClip != 0, !estimator.Values, of + " has no critic"},
 		{"train.critic_lr", true, !estimator.Values, of + " has no critic"},
+		{"train.critic_epochs", c.Train.CriticEpochs != 0, !estimator.Values, of + " has no critic"},
+		{"train.critic_minibatches", c.Train.CriticMinibatches != 0, !estimator.Values, of + " has no critic"},
 		{"train.truncated", c.Train.Truncated == "bootstrap", !estimator.Values, of + " has no critic to bootstrap with: want zero or drop"},
 		{"ppo.dual_clip", c.PPO.DualClip != 0, c.PPO.Loss != ppo.LossPPO, "only loss ppo has a dual clip, not " + c.PPO.Loss},
 		{"ppo.clip_low", true, c.PPO.Loss == ppo.LossPG || c.PPO.Loss == ppo.LossCISPO, "loss " + c.PPO.Loss + " has no lower clip"},

@@ -45,6 +45,8 @@ type StepMetrics struct {
 	LogProbDriftMax float64 `json:"log_prob_drift_max"`
 	// Of the update, over all its epochs and mini-batches.
 	Update         ppo.Metrics `json:"update"`
+	ActorUpdates   int         `json:"actor_updates"` // optimizer steps
+	CriticUpdates  int         `json:"critic_updates"`
 	ActorGradNorm  float64     `json:"actor_grad_norm"`
 	CriticGradNorm float64     `json:"critic_grad_norm"`
 	Timing         Timing      `json:"timing"`
