@@ -38,6 +38,8 @@ type StepMetrics struct {
 	// Environment are the environment's own metrics, each a mean over the trajectories that
 	// state it; nil if none does.
 	Environment   map[string]float64 `json:"environment,omitempty"`
+	// Credit is what was assigned, before the update.
+	Credit        CreditMetrics      `json:"credit"`
 	AdvantageMean float64            `json:"advantage_mean"`
 	AdvantageStd  float64            `json:"advantage_std"`
 	// LogProbDriftMax is the largest difference between the sampler's log-probs and

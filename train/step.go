@@ -47,6 +47,9 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	if err := r.assignCredit(ctx, b); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
+	if metrics.Credit, err = creditOf(b, r.cfg.Advantage); err != nil {
+		return metrics, fmt.Errorf("step %d: %w", step+1, err)
+	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
 	metrics.LogProbDriftMax = drift(b)
 	if r.cfg.Train.SaveRollouts {
