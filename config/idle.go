@@ -43,7 +43,7 @@ func (c Config) idle() error {
 		{"ppo.kl_in", true, c.PPO.KLCoef == 0, "ppo.kl_coef is 0"},
 		{"ppo.rollout_cap", true, c.PPO.RolloutCorrection == ppo.CorrectionNone, "ppo.rollout_correction is none"},
 	} {
-		if k.set && k.idle && slices.Contains(c.chosen, k.key) {
+		if k.set && k.idle && slices.Contains(c.chosen[c.mayIdle:], k.key) {
 			return fmt.Errorf("%s: without effect: %s", k.key, k.why)
 		}
 	}
@@ -53,9 +53,12 @@ func (c Config) idle() error {
 // MayIdle returns the configuration as one that serves several methods: what somebody has
 // set so far may have no effect in some of them.
 func (c Config) MayIdle() Config {
-	c.chosen = nil
+	c.mayIdle = len(c.chosen)
 	return c
 }
+
+// Chosen tells whether somebody has set a key, beyond the shipped configuration.
+func (c Config) Chosen(key string) bool { return slices.Contains(c.chosen, key) }
 
 // idleRule is idle for what condensing rules read.
 func (c Config) idleRule() error {
@@ -63,7 +66,7 @@ func (c Config) idleRule() error {
 	if err != nil {
 		return err
 	}
-	for _, key := range c.chosen {
+	for _, key := range c.chosen[c.mayIdle:] {
 		option, ours := strings.CutPrefix(key, "condense.")
 		if _, known := rule.Options[option]; known || !ours || option == "rule" || option == "high" {
 			continue

@@ -20,7 +20,9 @@ import (
 // state is what a resumed run has to know besides weights and optimizers.
 type state struct {
 	Step int `json:"step"`
-	// WarmStart is the evaluation of the base model.
+	// WarmStart is the evaluation of the base model, sampled, WarmStartGreedy its success
+	// without sampling.
+	WarmStartGreedy float64     `json:"warm_start_greedy_success"`
 	WarmStart       *Evaluation `json:"warm_start"`
 	TrainableTokens int64       `json:"trainable_tokens"`
 	WallSeconds     float64     `json:"wall_seconds"`

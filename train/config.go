@@ -38,7 +38,10 @@ type RolloutConfig struct {
 
 // LoopConfig says how the learner uses each step's trajectories.
 type LoopConfig struct {
-	Steps         int     `yaml:"steps"`
+	Steps int `yaml:"steps"`
+	// SuccessMetric is what StopAtSuccess and comparisons look at: success, or one of the
+	// environment's metrics.
+	SuccessMetric string  `yaml:"success_metric"`
 	StopAtSuccess float64 `yaml:"stop_at_success"`
 	Epochs        int     `yaml:"epochs"`
 	Minibatches   int     `yaml:"minibatches"`
@@ -130,6 +133,9 @@ func (c Config) Validate() error {
 		if !(k.value >= k.least && k.value <= k.most) {
 			return fmt.Errorf("%s: %v: want %v to %v", k.key, k.value, k.least, k.most)
 		}
+	}
+	if c.Train.SuccessMetric == "" {
+		return fmt.Errorf("train.success_metric: %q: want %s, or the name of one of the environment's metrics", c.Train.SuccessMetric, Success)
 	}
 	if c.Train.OldLogProbs != "rollout" && c.Train.OldLogProbs != "learner" {
 		return fmt.Errorf("train.old_log_probs: %q: want rollout or learner", c.Train.OldLogProbs)

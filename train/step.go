@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/infinirl/infinirl/advantage"
@@ -29,6 +32,10 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	metrics := summarise(played)
 	if err := mostFailed(played); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
+	}
+	if name := r.cfg.Train.SuccessMetric; !metrics.states(name) {
+		return metrics, inputError{fmt.Errorf("train.success_metric: %q: environment %s states no such metric: want one of %s", name, r.Tasks.Name(),
+			strings.Join(append([]string{Success}, slices.Sorted(maps.Keys(metrics.Environment))...), ", "))}
 	}
 	r.warnOverflow(played)
 	closed := r.choose(played, &metrics)
