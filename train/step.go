@@ -38,6 +38,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 			strings.Join(append([]string{Success}, slices.Sorted(maps.Keys(metrics.Environment))...), ", "))}
 	}
 	r.warnOverflow(played)
+	r.warnTruncated(metrics)
 	closed := r.choose(played, &metrics)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
@@ -156,6 +157,21 @@ func (r *run) warnOverflow(played []*trajectory.Trajectory) {
 		r.warned = true
 		r.progress.Printf("warning: %d of %d trajectories end in context_overflow, the first one so: %s: want a larger condense.high, or a rule that drops more", n, len(played), first)
 	}
+}
+
+// warnTruncated says once, of the first step in which it is so, that hardly any trajectory
+// comes to an end of its own: the critic then learns nearly all values from its own.
+func (r *run) warnTruncated(m StepMetrics) {
+	n := m.Truncated - m.Overflowed
+	if 10*n < 9*m.Trajectories || r.warnedTruncated {
+		return
+	}
+	r.warnedTruncated = true
+	advice := "want more of them"
+	if r.readsValues() && r.cfg.Train.Truncated == "bootstrap" && r.cfg.Advantage.Gamma == 1 {
+		advice += ", or an advantage.gamma below 1: at 1 no outcome holds the critic's values, which are learnt from themselves"
+	}
+	r.progress.Printf("warning: %d of %d trajectories are truncated, by rollout.max_turns %d or rollout.max_segments %d: %s", n, m.Trajectories, r.cfg.Rollout.MaxTurns, r.cfg.Rollout.MaxSegments, advice)
 }
 
 // choose returns the trajectories that are trained on: those that may be, that the

@@ -300,7 +300,7 @@ func TestAblate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ablation")
 	code, out, stderr := command(t, "", "ablate", "--env", "keytodoor", "--seeds", "2", "--run", dir, "--set", "rollout.groups=4",
 		"--set", "train.steps=2", "--set", "train.minibatches=1", "--set", "eval.tasks=8", "--parallel", "2",
-		"--methods", "carry,terminal,full-context", "--grid", "train.actor_lr=0.001 | train.actor_lr=0.002")
+		"--methods", "carry,terminal,full-context", "--grid", "train.epochs=1 | train.epochs=2")
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
@@ -315,7 +315,7 @@ func TestAblate(t *testing.T) {
 	if err := json.Unmarshal(text, &result); err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{"carry,actor_lr=0.001", "carry,actor_lr=0.002", "terminal,actor_lr=0.001", "full-context,actor_lr=0.002"} {
+	for _, method := range []string{"carry,epochs=1", "carry,epochs=2", "terminal,epochs=1", "full-context,epochs=2"} {
 		if len(result.Success[method]) != 2 || !strings.Contains(out, method) {
 			t.Errorf("%s: success %v, table\n%s", method, result.Success[method], out)
 		}
