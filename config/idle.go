@@ -33,6 +33,7 @@ func (c Config) idle() error {
 		{"advantage.whiten", !c.Advantage.Whiten, estimator.Whiten, of + " always whitens"},
 		{"ppo.value_clip", c.PPO.ValueClip != 0, !estimator.Values, of + " has no critic"},
 		{"train.critic_lr", true, !estimator.Values, of + " has no critic"},
+		{"train.scale_values", c.Train.ScaleValues, !estimator.Values, of + " has no critic"},
 		{"train.critic_epochs", c.Train.CriticEpochs != 0, !estimator.Values, of + " has no critic"},
 		{"train.critic_minibatches", c.Train.CriticMinibatches != 0, !estimator.Values, of + " has no critic"},
 		{"train.truncated", c.Train.Truncated == "bootstrap", !estimator.Values, of + " has no critic to bootstrap with: want zero or drop"},

@@ -48,6 +48,8 @@ type LoopConfig struct {
 	// CriticEpochs and CriticMinibatches are the critic's own; 0 is as many as the actor's.
 	CriticEpochs      int `yaml:"critic_epochs"`
 	CriticMinibatches int `yaml:"critic_minibatches"`
+	// ScaleValues has the critic learn values in units of the spread of returns.
+	ScaleValues bool `yaml:"scale_values"`
 	// TargetKL ends the actor's passes of a step after the mini-batch whose approx_kl
 	// exceeds it; 0 is never.
 	TargetKL        float64 `yaml:"target_kl"`

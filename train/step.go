@@ -221,7 +221,7 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 		}
 	}
 	if r.readsValues() {
-		if b.Values, err = r.Critic.Values(ctx, b); err != nil {
+		if b.Values, err = r.critic().values(ctx, b); err != nil {
 			return err
 		}
 		if r.cfg.Train.Truncated == "bootstrap" {
@@ -233,8 +233,17 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
 		return err
 	}
-	return advantage.Compute(b, r.cfg.Advantage)
+	if err := advantage.Compute(b, r.cfg.Advantage); err != nil {
+		return err
+	}
+	if r.cfg.Train.ScaleValues {
+		r.critic().measure(b.Returns, b.LossMask)
+	}
+	return nil
 }
+
+// critic is the critic in the unit of this run's values.
+func (r *run) critic() scaledCritic { return scaledCritic{r.Critic, &r.state.ValueScale} }
 
 // bootstrap states V(s_T) on the last segment of each truncated trajectory.
 func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
@@ -245,7 +254,7 @@ func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
 			rows, states = append(rows, i), append(states, row.NextIDs)
 		}
 	}
-	values, err := r.Critic.StateValues(ctx, states)
+	values, err := r.critic().stateValues(ctx, states)
 	if err != nil {
 		return err
 	}
@@ -268,7 +277,7 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 		actor = part{epochs: r.cfg.Train.Epochs, minibatches: r.cfg.Train.Minibatches, update: r.Learner.Update, rate: share * r.cfg.Train.ActorLR, targetKL: r.cfg.Train.TargetKL}
 	}
 	if r.readsValues() {
-		critic = part{update: r.Critic.Update, rate: share * r.cfg.Train.CriticLR}
+		critic = part{update: r.critic().update, rate: share * r.cfg.Train.CriticLR}
 		critic.epochs, critic.minibatches = r.cfg.Train.criticPasses()
 	}
 	total := actor.epochs*actor.minibatches + critic.epochs*critic.minibatches

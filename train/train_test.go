@@ -413,7 +413,7 @@ func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
 	add("ppo.kl_kind", ppo.K3, ppo.K1, ppo.K2, ppo.K3)
 	add("", "", "ppo.kl_in=reward", "ppo.entropy_coef=0.01", "advantage.lambda_alpha=0.05", "advantage.whiten=false", "train.critic_warmup=1",
 		"train.weight_decay=0.1", "train.final_lr=0.5", "train.epochs=1", "ppo.value_clip=0.01", "train.max_grad_norm=0.01",
-		"train.critic_epochs=1", "train.critic_minibatches=4", "train.target_kl=1e-9")
+		"train.scale_values=true", "train.critic_epochs=1", "train.critic_minibatches=4", "train.target_kl=1e-9")
 	play := func(t *testing.T, overrides ...string) []train.StepMetrics {
 		dir := filepath.Join(t.TempDir(), "run")
 		base := []string{"train.steps=2", "eval.tasks=2", "rollout.groups=16", "train.minibatches=2", "ppo.kl_coef=0.05", "advantage.lambda=0.9", "advantage.gamma=0.99"}
