@@ -132,6 +132,9 @@ func (c *advantageCommand) compare(ctx context.Context, std streams, cfg, withou
 		if !math.IsNaN(e.Correlation) {
 			correlation = fmt.Sprintf("%.3f", e.Correlation)
 		}
+		if math.Abs(e.Mean) < 1e-6*e.Std { // rounding
+			e.Mean = 0
+		}
 		table.Add(e.Estimator, fmt.Sprintf("%.4g", e.Mean), fmt.Sprintf("%.4g", e.Std), correlation, fmt.Sprintf("%.1f%%", 100*e.OtherSign), fmt.Sprintf("%.1f%%", 100*e.Differs))
 	}
 	if err := table.Write(std.out); err != nil {
