@@ -522,3 +522,36 @@ func TestTruncatedTrajectoriesAreBootstrapped(t *testing.T) {
 		t.Errorf("drop: %d truncated trajectories", n)
 	}
 }
+
+// A run whose trajectories hardly ever come to their end says so, once, and what to do.
+func TestRunsThatAreCutOffWarn(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		overrides []string
+		warnings  int
+		want      string
+	}{
+		{[]string{"rollout.max_turns=3"}, 1, "advantage.gamma below 1"},
+		{[]string{"rollout.max_segments=1"}, 1, "rollout.max_segments 1"},
+		{[]string{"rollout.max_turns=3", "train.truncated=zero"}, 1, "want more of them\n"},
+		{nil, 0, ""},
+	} {
+		var out bytes.Buffer
+		cfg := small(t, append([]string{"train.steps=2", "eval.tasks=2"}, test.overrides...)...)
+		if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: filepath.Join(t.TempDir(), "run"), Progress: train.NewProgress(&out, false)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "trajectories are truncated"); n != test.warnings || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%v: %d warnings, want %d with %q:\n%s", test.overrides, n, test.warnings, test.want, out.String())
+		}
+	}
+}
+
+func TestSuccessMetricMustBeStated(t *testing.T) {
+	t.Parallel()
+	cfg := small(t, "train.success_metric=right_keys", "eval.tasks=2")
+	_, err := assembly.Train(context.Background(), cfg, train.Options{Dir: filepath.Join(t.TempDir(), "run")})
+	if !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "want one of success") {
+		t.Errorf("error %v, want one that says which there are", err)
+	}
+}
