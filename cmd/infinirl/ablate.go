@@ -44,11 +44,10 @@ ablation.json and the learning curves as curves.svg. Methods over credit:
 
 With --over condense: none, tool-fifo, tool-clear, discard-all and summary, the
 condensing rules. What each method was found to need on an environment is set
-for it, unless --set or --config say otherwise.
+for it, unless --set or --config say otherwise; find it with --grid, on other
+seeds: --seed 101 --grid 'train.actor_lr=0.001 | train.actor_lr=0.003'.
 
-Examples:
-  infinirl ablate --env errands --methods carry,grpo --seeds 1
-  infinirl ablate --env errands --methods grpo --seed 101 --seeds 1 --grid 'train.actor_lr=0.001 | train.actor_lr=0.003'
+Example:
   infinirl ablate --env keytodoor --seeds 1 --set train.steps=2 --run runs/ablation`
 }
 

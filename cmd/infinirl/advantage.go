@@ -38,8 +38,7 @@ aborted trajectories and those without a trainable token are left out and counte
 
 Estimators:
 ` + list.String() + `
-Examples:
-  infinirl advantage rollouts.safetensors --compare gae,outcome-copy,grpo
+Example:
   echo '{"trajectory_id":"t","inv_iter":0,"response_ids":[5,6],"loss_mask":[1,1],"values":[0.5,0.6],"score":1}' | infinirl advantage --gamma 0.9 --lambda 0.8`
 }
 
