@@ -105,7 +105,7 @@ func (c Config) Validate() error {
 		{"train.epochs", c.Train.Epochs, 1, many},
 		{"train.minibatches", c.Train.Minibatches, 1, c.Rollout.Groups * c.Rollout.GroupSize}, // a trajectory each, at least
 		{"train.critic_epochs", c.Train.CriticEpochs, 0, many},
-		{"train.critic_minibatches", c.Train.CriticMinibatches, 0, c.Rollout.Groups * c.Rollout.GroupSize},
+		{"train.critic_minibatches", c.Train.CriticMinibatches, 0, many}, // a trajectory each at least, whatever the number
 		{"train.critic_warmup", c.Train.CriticWarmup, 0, math.MaxInt32},
 		{"train.checkpoint_every", c.Train.CheckpointEvery, 1, math.MaxInt32},
 		{"train.keep_checkpoints", c.Train.KeepCheckpoints, 1, math.MaxInt32},
