@@ -112,13 +112,13 @@ def _check_sizes(config):
 
 def check_loops(entries, rollout):
     """Checks the entries of agent.yaml that are ours against verl's `rollout`."""
-    from .fifo import Water
+    from .fifo import CondenseSettings
 
     for entry in entries:
         if entry.get("_target_") != LOOP:
             continue
         own = {k: v for k, v in entry.items() if k not in ("_target_", "name")}
         for key in own:
-            if key not in Water.__dataclass_fields__:
-                raise ValueError(f"agent loop {entry.get('name')}: {key}: unknown: want one of {', '.join(Water.__dataclass_fields__)}")
-        Water(**own).check(rollout)
+            if key not in CondenseSettings.__dataclass_fields__:
+                raise ValueError(f"agent loop {entry.get('name')}: {key}: unknown: want one of {', '.join(CondenseSettings.__dataclass_fields__)}")
+        CondenseSettings(**own).check(rollout)
