@@ -6,7 +6,8 @@ import json
 from .rows import trajectories
 
 SAME = {"response_mask": "loss_mask", "responses": "response_ids", "prompts": "prompt_ids"}
-FLOATS = ("rollout_log_probs", "old_log_probs", "values", "advantages", "returns")
+FLOATS = {"rollout_log_probs": "rollout_log_probs", "old_log_probs": "old_log_probs", "ref_log_prob": "ref_log_probs", "values": "values",
+          "advantages": "advantages", "returns": "returns"}
 
 
 def save(path, rows, columns, extra):
@@ -24,7 +25,7 @@ def save(path, rows, columns, extra):
                     line["rewards"] = [a - b for a, b in zip(line["rewards"], columns["rm_scores"][r])]
                 elif rows.bootstrap is not None and rows.bootstrap[r]:
                     line["bootstrap_value"] = float(rows.bootstrap[r])
-                line |= {name: columns[name][r] for name in FLOATS if name in columns}
+                line |= {here: columns[theirs][r] for theirs, here in FLOATS.items() if theirs in columns}
                 if own.get("condense"):
                     line["condense"] = own["condense"]
                 file.write(json.dumps(line) + "\n")

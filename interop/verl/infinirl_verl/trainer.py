@@ -47,11 +47,15 @@ class CrossSegment:
         return max(1, self.config.data.train_batch_size // self.parameter_sync_step // part.ppo_mini_batch_size)
 
     def _get_required_batch_multiple(self, dp_size):
-        """Rows are filled up to what all mini-batches, ranks and rollout.n divide."""
-        multiple = self._minibatches(self.config.actor_rollout_ref.actor)
-        if self.use_critic:
-            multiple = math.lcm(multiple, self._minibatches(self.config.critic))
-        return multiple * math.lcm(dp_size, self.config.actor_rollout_ref.rollout.n)
+        """Rows are filled up to what all mini-batches, ranks, micro-batches and rollout.n divide."""
+        model = self.config.actor_rollout_ref
+        parts = [model.actor, *([self.config.critic] if self.use_critic else [])]
+        inference = [model.rollout, *([model.ref] if self.use_reference_policy else [])]
+        micro = [part.ppo_micro_batch_size_per_gpu for part in parts if not part.use_dynamic_bsz]
+        micro += [part.get("forward_micro_batch_size_per_gpu") for part in parts if not part.use_dynamic_bsz]
+        micro += [part.log_prob_micro_batch_size_per_gpu for part in inference if not part.log_prob_use_dynamic_bsz]
+        rows = math.lcm(model.rollout.n, *(dp_size * (size or 1) for size in micro), dp_size)
+        return rows * math.lcm(*map(self._minibatches, parts))
 
     @contextmanager
     def _split(self, part, batch):
@@ -121,8 +125,9 @@ class CrossSegment:
         return data[name].to_padded_tensor(0).double().numpy()
 
     def _save_rows(self, batch, rows, extra):
-        names = ["prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs", "old_log_probs", "values", "advantages", "returns", "token_level_rewards"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[n for n in names if n != "values" or self.use_critic])
+        names = ["prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs", "old_log_probs", "advantages", "returns"]
+        names += ["values"] * self.use_critic + ["ref_log_prob"] * self.use_reference_policy + ["token_level_rewards"] * self.config.algorithm.use_kl_in_reward
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         columns = {name: [row.double().tolist() for row in data[name].unbind()] for name in data.keys()}
         save(Path(self.credit.save_rows) / f"step{self.global_steps}.{self.local_trigger_step}.jsonl", rows, columns, extra)
 
