@@ -17,8 +17,9 @@ def save(path, rows, columns, extra):
         for t in trajectories(rows):
             for k, r in enumerate(t.rows):
                 own, last = extra[r].get("infinirl", {}), k == len(t.rows) - 1
-                line = {"trajectory_id": t.name, "group_id": str(t.group), "inv_iter": len(t.rows) - 1 - k, "status": own.get("status", "finished"),
-                        "score": sum(columns["rm_scores"][t.rows[-1]])}
+                line = {"trajectory_id": t.name, "group_id": str(t.group), "inv_iter": len(t.rows) - 1 - k, "status": own.get("status", "finished")}
+                if "token_level_rewards" not in columns:  # else there are penalties beside the outcome, and their sum is what is compared
+                    line["score"] = sum(columns["rm_scores"][t.rows[-1]])
                 line |= {here: list(map(int, columns[theirs][r])) for theirs, here in SAME.items()}
                 line["rewards"] = list(columns.get("token_level_rewards", columns["rm_scores"])[r])
                 if not last:  # the outcome counts once
