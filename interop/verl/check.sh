@@ -43,6 +43,7 @@ install_verl() {
 layer_b() {
 	"$python" -m infinirl_verl check
 	"$python" interop/verl/tests/plugin_errors.py
+	"$python" interop/verl/tests/verl_trainer.py
 	"$python" interop/verl/tests/verl_advantage.py
 	"$python" interop/verl/tests/tiny.py "$work/tiny"
 	"$python" interop/verl/tests/verl_loop.py "$work/tiny"

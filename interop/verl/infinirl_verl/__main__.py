@@ -42,6 +42,7 @@ def check_run(overrides):
     import verl
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
+    from verl.utils.import_utils import resolve_config_path
 
     from . import settings
 
@@ -52,7 +53,7 @@ def check_run(overrides):
     settings.check(config)
     path = config.actor_rollout_ref.rollout.agent.agent_loop_config_path
     if path:
-        settings.check_loops(OmegaConf.load(path), config.actor_rollout_ref.rollout)
+        settings.check_loops(OmegaConf.load(resolve_config_path(path)), config.actor_rollout_ref.rollout)
 
 
 def main(arguments):

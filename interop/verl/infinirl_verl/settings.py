@@ -53,8 +53,8 @@ def is_ours(estimator):
 
 def read(estimator, algorithm):
     """Settings of an estimator's name in verl and verl's `algorithm`."""
-    name = str(estimator).removeprefix(PREFIX)
-    own = dict((algorithm or {}).get("infinirl") or {})
+    name, algorithm = str(estimator).removeprefix(PREFIX), algorithm or {}
+    own = dict(algorithm.get("infinirl") or {})
     known = [f for f in Settings.__dataclass_fields__ if f not in ("estimator", "gamma", "lam")]
     for key in own:
         if key not in known:

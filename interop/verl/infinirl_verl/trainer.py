@@ -16,7 +16,7 @@ import ray
 import transfer_queue as tq
 from omegaconf import OmegaConf, open_dict
 from verl.trainer.ppo.v1 import PPOTrainerColocateAsync, PPOTrainerSeparateAsync, PPOTrainerSync, register_trainer
-from verl.utils.fs import copy_to_local
+from verl.utils.import_utils import resolve_config_path
 from verl.workers.utils.padding import response_from_nested
 
 from . import settings
@@ -35,7 +35,7 @@ class CrossSegment:
     def __init__(self, config):
         settings.check(config)
         if path := config.actor_rollout_ref.rollout.agent.agent_loop_config_path:
-            settings.check_loops(OmegaConf.load(copy_to_local(path)), config.actor_rollout_ref.rollout)
+            settings.check_loops(OmegaConf.load(resolve_config_path(path)), config.actor_rollout_ref.rollout)
         self.credit = settings.read(config.algorithm.adv_estimator, config.algorithm)
         with open_dict(config):  # verl compares with "sync" in many places
             config.trainer.v1.trainer_mode = config.trainer.v1.trainer_mode.removeprefix(PREFIX)
