@@ -36,4 +36,4 @@ def report(rows, mask, outcome, extra):
 
 
 def success(told):
-    return next((float(told[name]) for name in SUCCESS if told.get(name) is not None), None)
+    return next((float(told[name]) for name in SUCCESS if isinstance(told.get(name), (bool, int, float, np.number, np.bool_))), None)

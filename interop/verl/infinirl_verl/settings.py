@@ -13,6 +13,7 @@
 from dataclasses import dataclass
 
 from .estimators import ESTIMATORS, PREFIX
+from .fifo import CondenseSettings
 
 TRAINERS = ("infinirl_sync", "infinirl_colocate_async", "infinirl_separate_async")
 LOOP = "infinirl_verl.agent_loop.CondensingToolAgentLoop"
@@ -112,8 +113,6 @@ def _check_sizes(config):
 
 def check_loops(entries, rollout):
     """Checks the entries of agent.yaml that are ours against verl's `rollout`."""
-    from .fifo import CondenseSettings
-
     for entry in entries:
         if entry.get("_target_") != LOOP:
             continue

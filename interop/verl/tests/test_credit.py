@@ -28,10 +28,10 @@ GOLDEN = one(rewards=[[0] * 4, [0] * 3, [0, 0, 1, 0]], values=[[0.1, 0.2, 9, 0.3
 
 class Oracle(unittest.TestCase):
     def test_every_estimator_equals_infinirl_advantage(self):
-        for seed in range(3):
+        for seed in range(2):
             for settings in all_settings():
                 with self.subTest(seed=seed, settings=settings), tempfile.TemporaryDirectory() as folder:
-                    batch = Batch(np.random.default_rng(seed), kl=(0, 0.1, 0.1)[seed])
+                    batch = Batch(np.random.default_rng(seed), kl=0.1 * seed)
                     want = batch.theirs(folder, settings)
                     for got, there in zip(batch.credit(settings), want):
                         self.assertLess(np.max(np.abs(got - there) / np.maximum(1, np.abs(there))), TOLERANCE)

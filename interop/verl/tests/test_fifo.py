@@ -69,7 +69,7 @@ class Oracle(unittest.TestCase):
         rng, seen = random.Random(2), {"pair": 0, "result": 0, "cut": 0, "overflow": 0}
         empty = condense([{"role": "user", "content": "u"}, {"role": "assistant", "content": "a", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
                           {"role": "tool", "tool_call_id": "c", "content": ""}, {"role": "assistant", "content": "a"}], ["--high", 4000])[1]["entries"][2]["ids"]
-        for k in range(40):
+        for k in range(30):
             high = rng.randint(700, 2500)
             settings = CondenseSettings(high, REPLY, rng.randint(REPLY + 50, high), rng.randint(0, 3), "result" if k % 2 else "pair", rng.random() < 0.7)
             flags = ["--high", high, "--low", settings.low, "--keep-last", settings.keep_last, "--mode", settings.mode, "--reply", REPLY]

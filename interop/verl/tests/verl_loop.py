@@ -12,16 +12,23 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import torch
 import verl
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from transformers import AutoTokenizer
+from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.tools.function_tool import FUNCTION_TOOL_REGISTRY, function_tool
+from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from episodes import infinirl
 from infinirl_verl.agent_loop import CondensingToolAgentLoop
+from infinirl_verl.credit import said
+from infinirl_verl.rows import Rows
 
 TINY = sys.argv[1]
 EPISODES = int(sys.argv[2]) if len(sys.argv) > 2 else 120
@@ -108,8 +115,43 @@ def episode(rng, k):
     return script, opening, settings
 
 
+def credit(played, folder):
+    """verl's compute_advantage on the rows of the loop, against `infinirl advantage` on the
+    segments of `infinirl condense`. played: (rows, segments, values of each, score)."""
+    lines, rows, width = [], [], 1 + max(len(row.response_ids) for episode, *_ in played for row in episode)
+    for k, (episode, segments, values, score) in enumerate(played):
+        status = episode[0].extra_fields["infinirl"]["status"]
+        for i, (row, segment, v) in enumerate(zip(episode, segments, values)):
+            last = i == len(episode) - 1
+            bootstrap = {"bootstrap_value": 0.5} if status == "truncated" and last else {}
+            lines.append({**segment, "trajectory_id": f"e{k}_0", "group_id": f"e{k}", "status": status, "values": v, "score": score, **bootstrap})
+            rows.append((row, v, score, f"e{k}", i, len(episode), bootstrap.get("bootstrap_value", 0.0)))
+    source, out = Path(folder, "with_values.jsonl"), Path(folder, "credit.jsonl")
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    infinirl("advantage", source, "-o", out, "--whiten", "--gamma", 0.99, "--lambda", 0.9)
+    want = {(line["trajectory_id"], line["inv_iter"]): line for line in map(json.loads, out.read_text().splitlines())}
+    random.Random(3).shuffle(rows)
+    mask, values, outcome = (np.zeros((len(rows), width)) for _ in range(3))
+    for r, (row, v, score, *_) in enumerate(rows):
+        n = len(row.response_ids)
+        mask[r, :n], values[r, :n], outcome[r, n - 1] = row.response_mask, v, score
+    uid = [row[3] for row in rows]
+    said_rows = Rows([(u, "0") for u in uid], [row[4] for row in rows], uid, [False] * len(rows), [row[5] for row in rows], outcome, values, np.array([row[6] for row in rows]))
+    data = DataProto.from_dict({"token_level_rewards": torch.from_numpy(outcome).float(), "response_mask": torch.from_numpy(mask).float()}, {"uid": uid})
+    algorithm = OmegaConf.create({"gamma": 0.99, "lam": 0.9})
+    with said(said_rows):
+        got = compute_advantage(data, adv_estimator="infinirl_gae", gamma=0.99, lam=0.9, config=algorithm).batch
+    worst = 0.0
+    for r, (row, _, _, u, i, segments, _) in enumerate(rows):
+        there, trained = want[f"{u}_0", segments - 1 - i], np.array(row.response_mask, bool)
+        for name in ("advantages", "returns"):
+            worst = max(worst, np.abs(got[name][r, : len(trained)].numpy() - np.array(there[name]))[trained].max())
+    assert worst < 1e-6, worst
+    return worst
+
+
 async def main():
-    started, rng, seen = time.time(), random.Random(1), Counter()
+    started, rng, seen, played = time.time(), random.Random(1), Counter(), []
     with tempfile.TemporaryDirectory() as folder:
         for k in range(EPISODES):
             script, opening, settings = episode(rng, k)
@@ -135,13 +177,15 @@ async def main():
             assert len(got) == len(want), f"episode {k}: {len(got)} segments, want {len(want)}: {settings}"
             status = lines[0].get("status", "finished")
             assert status == (loop.status if loop.status == "context_overflow" else "finished"), (k, status, loop.status)
+            played.append((rows, lines, [[rng.gauss(0, 0.5) for _ in row.response_ids] for row in rows], float(rng.random() < 0.5)))
             cut = any("replace" in o["condense"] for o in own)
             seen.update({settings["mode"]: 1, "cut": len(rows) > 1, "oversize results cut": cut, loop.status: 1, "segments": len(rows), "parallel": script[0].count("<tool_call>") > 1,
                          f"cut in mode {settings['mode']}": len(rows) > 1})
+        worst = credit(played, folder)
     assert EPISODES < 50 or min(seen[n] for n in ("cut in mode pair", "cut in mode result", "oversize results cut", "context_overflow", "truncated", "finished")) > 0, seen
     await errors()
     print(f"verl {verl.__version__}: {EPISODES} episodes, prompts, responses, masks and records equal to those of infinirl condense: "
-          + ", ".join(f"{n} {name}" for name, n in sorted(seen.items())) + f"; {time.time() - started:.1f} s")
+          + ", ".join(f"{n} {name}" for name, n in sorted(seen.items())) + f"; their credit through verl's compute_advantage is that of infinirl advantage to {worst:.1e}; {time.time() - started:.1f} s")
 
 
 async def refuses(want, script=("done",), opening=({"role": "user", "content": "x" * 100},), **settings):
