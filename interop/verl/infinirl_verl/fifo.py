@@ -52,6 +52,8 @@ class CondenseSettings:
         if self.high > room:
             raise ValueError(f"agent loop: high: {self.high}: the server's window is {room} tokens: "
                              "want more data.max_prompt_length or data.max_response_length (or rollout.max_model_len), or a lower high")
+        if not rollout["multi_turn"].get("max_assistant_turns") and not rollout["multi_turn"].get("max_user_turns"):
+            raise ValueError("rollout.multi_turn.max_assistant_turns: none: a window that is condensed never ends an episode: want a bound on turns")
 
 
 class Overflow(Exception):

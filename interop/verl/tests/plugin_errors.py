@@ -36,9 +36,11 @@ def main():
         agents = Path(folder, "agent.yaml")
         place = f"actor_rollout_ref.rollout.agent.agent_loop_config_path={agents}"
         agents.write_text(LOOP % 1024)
-        says("the run is configured as it should be", *GOOD, place)
+        says("max_assistant_turns: none", *GOOD, place)
+        place = [place, "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=20"]
+        says("the run is configured as it should be", *GOOD, *place)
         agents.write_text(LOOP % 1025)
-        says("agent loop: high: 1025: the server's window is 1024 tokens", *GOOD, place)
+        says("agent loop: high: 1025: the server's window is 1024 tokens", *GOOD, *place)
     with mock.patch.dict(os.environ, VERL_USE_EXTERNAL_PLUGINS="other"):
         says("VERL_USE_EXTERNAL_PLUGINS=other: verl does not load infinirl")
     with mock.patch.object(importlib.metadata, "entry_points", lambda group: []):
@@ -49,7 +51,7 @@ def main():
     broken = "import sys; sys.modules['transfer_queue'] = None; import verl"
     done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True)
     assert done.returncode == 0 and "infinirl_verl is not loaded: " in done.stderr and "python -m infinirl_verl check" in done.stderr, done.stderr
-    print("check: a right run passes; nine wrong ones and a plugin that cannot be loaded are named")
+    print("check: a right run passes; ten wrong ones and a plugin that cannot be loaded are named")
 
 
 main()

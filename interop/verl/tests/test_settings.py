@@ -66,7 +66,7 @@ class Settings(unittest.TestCase):
         self.assertFalse(read("infinirl_gae", {"infinirl": {"whiten": False}}).whiten)
 
     def test_loops(self):
-        rollout = {"prompt_length": 100, "response_length": 100, "max_model_len": None}
+        rollout = {"prompt_length": 100, "response_length": 100, "max_model_len": None, "multi_turn": {"max_assistant_turns": 9}}
         check_loops([{"name": "other", "_target_": "else.Loop", "high": 1}, {"name": "mine", "_target_": LOOP, "high": 200, "reply": 20}], rollout)
         for entry, want in (
             ({"high": 201, "reply": 20}, "agent loop: high: 201: the server's window is 200 tokens"),
@@ -79,6 +79,8 @@ class Settings(unittest.TestCase):
         ):
             with self.subTest(entry), self.assertRaisesRegex(ValueError, want):
                 check_loops([{"name": "mine", "_target_": LOOP, **entry}], rollout)
+        with self.assertRaisesRegex(ValueError, "max_assistant_turns: none: a window that is condensed never ends an episode"):
+            CondenseSettings(160, 20).check({**rollout, "multi_turn": {"max_assistant_turns": None, "max_user_turns": None}})
         with self.assertRaisesRegex(ValueError, "the server's window is 150 tokens"):
             CondenseSettings(160, 20).check({**rollout, "max_model_len": 150})
 
