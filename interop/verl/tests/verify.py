@@ -29,7 +29,8 @@ def compare(path):
         theirs = got[row["trajectory_id"], row["inv_iter"]]
         for name in worst:
             assert not np.array(row[name])[~mask].any(), f"{path}: {name} where nothing was decided"
-            worst[name] = max(worst[name], np.abs(np.array(row[name]) - np.array(theirs[name]))[mask].max(initial=0))
+            want = np.array(theirs[name])
+            worst[name] = max(worst[name], (np.abs(np.array(row[name]) - want) / np.maximum(1, np.abs(want)))[mask].max(initial=0))
     last = [r for r in rows if r["inv_iter"] == 0]
     for r in rows:  # the outcome, once
         assert "score" not in r or abs(sum(r["rewards"]) - (r["score"] if r["inv_iter"] == 0 else 0)) < 1e-6, r["trajectory_id"]

@@ -3,7 +3,7 @@ VERL_USE_EXTERNAL_MODULES=verl_on_cpu; nothing of it is in the package.
 
 A platform, FSDP engines for it, a rollout that samples with Hugging Face's forward pass,
 and what verl asks of GPUs alone: gloo under the name it knows, a critic without flash
-attention. Also a parser that takes the babble of an untrained model for calls.
+attention, a reference model in plain memory. Also a parser that takes the babble of an untrained model for calls.
 """
 
 import os
@@ -70,6 +70,11 @@ def _valuehead(local_path, torch_dtype, model_config, trust_remote_code):
 
 
 _model.load_valuehead_model = _valuehead
+
+from torch.distributed.fsdp import OffloadPolicy  # noqa: E402
+from verl.workers.engine.fsdp import transformer_impl  # noqa: E402  verl keeps a reference model in pinned memory
+
+transformer_impl.CPUOffloadPolicy = lambda pin_memory=True: OffloadPolicy()
 
 
 def _engines():
