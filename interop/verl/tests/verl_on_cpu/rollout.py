@@ -1,5 +1,4 @@
 """A rollout server on CPUs: one Ray actor that samples token by token."""
-import asyncio
 import os
 
 import ray
