@@ -141,8 +141,8 @@ type outcome struct {
 
 // run trains one method on one seed and writes what is there so far.
 func (c *comparison) run(ctx context.Context, i int) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
 	method, seed := c.plan.Methods[i%len(c.plan.Methods)], c.plan.First+uint64(i/len(c.plan.Methods))
 	name := fmt.Sprintf("%s, seed %d", method.Name, seed)
@@ -168,7 +168,7 @@ func (c *comparison) run(ctx context.Context, i int) error {
 func (c *comparison) train(ctx context.Context, method Method, seed uint64, dir string, progress *train.Progress) (o *outcome, err error) {
 	o = new(outcome)
 	if o.summary, err = train.ReadSummary(dir); err != nil {
-		if _, begun := os.Stat(filepath.Join(dir, train.ConfigName)); begun == nil {
+		if train.IsRun(dir) {
 			o.summary, err = c.runner.Resume(ctx, dir, progress)
 		} else {
 			o.summary, err = c.runner.Train(ctx, method, seed, c.opts.Threads, dir, progress)

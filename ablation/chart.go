@@ -150,7 +150,7 @@ func step(length float64) float64 {
 		return 1
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(length))-1)
-	for _, times := range []float64{1, 2, 5, 10} {
+	for _, times := range []float64{2, 5, 10} {
 		if length <= 6*unit*times {
 			return unit * times
 		}

@@ -77,6 +77,9 @@ func Select(methods []Method, names []string) ([]Method, error) {
 		}
 		selected = append(selected, methods[i])
 	}
+	if name := twice(selected); name != "" {
+		return nil, fmt.Errorf("--methods: %s is named twice", name)
+	}
 	return selected, nil
 }
 
@@ -120,5 +123,20 @@ func Expand(methods []Method, dimension string) ([]Method, error) {
 			out = append(out, Method{name, slices.Concat(m.Overrides, assignments)})
 		}
 	}
+	if name := twice(out); name != "" {
+		return nil, fmt.Errorf("--grid %q: two alternatives are called %s: want them in comparisons of their own", dimension, name)
+	}
 	return out, nil
+}
+
+// twice returns a name that two methods have, who would share run directories; "" if none.
+func twice(methods []Method) string {
+	seen := map[string]bool{}
+	for _, m := range methods {
+		if seen[m.Name] {
+			return m.Name
+		}
+		seen[m.Name] = true
+	}
+	return ""
 }

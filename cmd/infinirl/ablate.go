@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -57,6 +58,9 @@ func (c *ablateCommand) AfterApply() error {
 	}
 	if c.Parallel < 1 || c.Parallel > 1024 {
 		return fmt.Errorf("--parallel %d: want 1 to 1024", c.Parallel)
+	}
+	if math.IsNaN(c.Threshold) || math.IsInf(c.Threshold, 0) {
+		return fmt.Errorf("--threshold %v: want a finite number", c.Threshold)
 	}
 	if c.Resume && c.Dir == "" {
 		return errors.New("--resume: which comparison? name its directory with --run DIR")

@@ -228,6 +228,8 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		{[]string{"ablate", "--over", "luck"}, "--over"},
 		{[]string{"ablate", "--methods", "magic"}, "--methods magic: want some of carry, "},
 		{[]string{"ablate", "--grid", "train.actor_lr"}, "--grid"},
+		{[]string{"ablate", "--methods", "carry,carry"}, "--methods: carry is named twice"},
+		{[]string{"ablate", "--threshold", "nan"}, "--threshold NaN: want a finite number"},
 		{[]string{"ablate", "--parallel", "0"}, "--parallel"},
 		{[]string{"ablate", "--resume", "--run", ablation, "--methods", "carry"}, "leave out"},
 		{[]string{"ablate", "--run", ablation, "--set", "base=/nope"}, "/nope"},
