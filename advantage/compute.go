@@ -56,13 +56,13 @@ func Compute(b *batch.Batch, cfg Config) error {
 // compared is the loss mask without the trajectories that there was nothing to compare
 // with: their 0 would neither stay 0 nor say anything about the spread of the others.
 func (v *view) compared() []bool {
-	mask := v.b.LossMask
+	if !slices.ContainsFunc(v.trajectories, func(tr Trajectory[float32]) bool { return tr.Equal }) {
+		return v.b.LossMask
+	}
+	mask := slices.Clone(v.b.LossMask)
 	for _, tr := range v.trajectories {
 		if !tr.Equal {
 			continue
-		}
-		if &mask[0] == &v.b.LossMask[0] {
-			mask = slices.Clone(mask)
 		}
 		for _, i := range tr.rows {
 			start, end := v.b.Span(i)

@@ -115,10 +115,11 @@ func groupRelative(name string, advantages func(scores []float64) []float64) fun
 			for j, i := range members {
 				scores[j] = trajectories[i].Score()
 			}
+			equal := allEqual(scores)
 			for j, a := range advantages(scores) {
-				tr := trajectories[members[j]]
-				trajectories[members[j]].Equal = allEqual(scores)
-				if Broadcast(tr, a); !isFinite(float64(float32(a))) {
+				tr := &trajectories[members[j]]
+				tr.Equal = equal
+				if Broadcast(*tr, a); !isFinite(float64(float32(a))) {
 					return tr.overflow(0)
 				}
 			}
