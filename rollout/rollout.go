@@ -148,15 +148,12 @@ func (e *Engine) play(ctx context.Context, job Job) *trajectory.Trajectory {
 // for the number of turns, or for that of segments, which is an error of the condenser. It is
 // nil if the window ended it, or could not hold another turn.
 func (e *Engine) next(recorder *trajectory.Recorder, ended error) []int32 {
-	prompt, err := []int32(nil), ended
-	var limit *condense.LimitError
-	switch {
-	case ended == nil:
+	var prompt []int32
+	err := ended
+	if err == nil {
 		prompt, err = recorder.Prompt(e.cfg.MaxReply)
-		if errors.As(err, &limit) { // both at once
-			prompt, err = recorder.Beyond(e.cfg.MaxReply)
-		}
-	case errors.As(ended, &limit):
+	}
+	if limit := (*condense.LimitError)(nil); errors.As(err, &limit) { // the segments are used up, be it beside the turns
 		prompt, err = recorder.Beyond(e.cfg.MaxReply)
 	}
 	if err != nil {

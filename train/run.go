@@ -43,7 +43,7 @@ type run struct {
 	history         []StepMetrics
 	started         time.Time
 	state           state // after the last step; time and memory are those before started
-	warned          bool  // that most trajectories overflow
+	warnedOverflow  bool  // that most trajectories overflow
 	warnedTruncated bool  // that nearly all are truncated
 }
 

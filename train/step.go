@@ -153,8 +153,8 @@ func countStatus(played []*trajectory.Trajectory, status trajectory.Status) (n i
 // warnOverflow says once, of the first step in which it is so, that most trajectories
 // outgrow the window whatever is dropped.
 func (r *run) warnOverflow(played []*trajectory.Trajectory) {
-	if n, first := countStatus(played, trajectory.ContextOverflow); 2*n > len(played) && !r.warned {
-		r.warned = true
+	if n, first := countStatus(played, trajectory.ContextOverflow); 2*n > len(played) && !r.warnedOverflow {
+		r.warnedOverflow = true
 		r.progress.Printf("warning: %d of %d trajectories end in context_overflow, the first one so: %s: want a larger condense.high, or a rule that drops more", n, len(played), first)
 	}
 }

@@ -36,11 +36,15 @@ func (s scaledCritic) unit() float64 {
 }
 
 func (s scaledCritic) values(ctx context.Context, b *batch.Batch) ([]float32, error) {
-	return s.multiplied(s.unit())(s.critic.Values(ctx, b))
+	values, err := s.critic.Values(ctx, b)
+	multiply(values, s.unit())
+	return values, err
 }
 
 func (s scaledCritic) stateValues(ctx context.Context, prompts [][]int32) ([]float32, error) {
-	return s.multiplied(s.unit())(s.critic.StateValues(ctx, prompts))
+	values, err := s.critic.StateValues(ctx, prompts)
+	multiply(values, s.unit())
+	return values, err
 }
 
 // update changes the columns of the mini-batch. Losses are in squared units; means are not.
@@ -52,13 +56,6 @@ func (s scaledCritic) update(ctx context.Context, mini *batch.Batch, cfg learner
 	result.Metrics.ValueMean *= unit
 	result.Metrics.ReturnMean *= unit
 	return result, err
-}
-
-func (s scaledCritic) multiplied(by float64) func([]float32, error) ([]float32, error) {
-	return func(values []float32, err error) ([]float32, error) {
-		multiply(values, by)
-		return values, err
-	}
 }
 
 func multiply(column []float32, by float64) {

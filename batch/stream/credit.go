@@ -197,8 +197,8 @@ func KeepTrainable(b *batch.Batch) (LeftOut, error) {
 	return left, err
 }
 
-// leaveOut returns a batch, its own one changed in place, without what cannot be trained on,
-// and the number of trajectories that there were.
+// leaveOut returns a batch without what cannot be trained on, and the number of trajectories
+// that there were. A batch that is the caller's own is changed in place.
 func leaveOut(b *batch.Batch, own bool) (kept *batch.Batch, left LeftOut, n int, err error) {
 	trajectories, err := b.Trajectories()
 	if err != nil {

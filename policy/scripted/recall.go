@@ -38,10 +38,9 @@ func (r *Recall) Start(messages []chat.Message, tools []chat.Tool) ([]int32, err
 
 // Extend appends messages.
 func (r *Recall) Extend(seen []int32, messages []chat.Message) ([]int32, error) {
-	before := len(seen)
 	ids, err := r.Renderer.Extend(seen, messages)
 	if err == nil {
-		r.remember(ids[before:], messages)
+		r.remember(ids[len(seen):], messages)
 	}
 	return ids, err
 }
@@ -58,8 +57,8 @@ func (r *Recall) remember(ids []int32, messages []chat.Message) {
 	}
 }
 
-// DecodeMessages reads a prompt back. Where one piece begins another, the longer one was
-// written: no message is empty.
+// DecodeMessages reads a prompt back. Where several pieces fit, the longest is taken: it
+// begins with the others because it has their messages and more.
 func (r *Recall) DecodeMessages(ids []int32) ([]chat.Message, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
