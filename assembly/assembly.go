@@ -53,8 +53,8 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 	return r.Trainer.Run(ctx, opts)
 }
 
-// Open builds the parts of a configuration. Commands and sessions that they start end
-// with ctx or with Close.
+// Open builds the parts of a configuration. Close ends what they start; commands end with
+// ctx too.
 func Open(ctx context.Context, cfg config.Config) (*Run, error) {
 	return build(ctx, cfg, loadBase)
 }
@@ -74,16 +74,10 @@ func reopen(ctx context.Context, cfg config.Config, dir string) (*Run, error) {
 		return original, err
 	})
 	if err != nil {
-		return nil, resumed{err}
+		return nil, fmt.Errorf("resume: %w", err)
 	}
 	return run, nil
 }
-
-// resumed is an error of a run that was to go on.
-type resumed struct{ error }
-
-func (r resumed) Error() string { return "resume: " + r.error.Error() }
-func (r resumed) Unwrap() error { return r.error }
 
 // build puts the parts together. load gives the base model of an embedded engine.
 func build(ctx context.Context, cfg config.Config, load func(config.Config) (base, error)) (_ *Run, err error) {
@@ -136,7 +130,7 @@ func settle(cfg *config.Config) error {
 		cfg.Tasks.Dir = "."
 	}
 	paths := []*string{&cfg.Base, &cfg.Chat.Tokenizer, &cfg.Tasks.File, &cfg.Tasks.Corpus, &cfg.Tasks.Index, &cfg.Tasks.Dir}
-	if t := cfg.Chat.Template; t != OwnTemplate && t != builtInTemplate {
+	if t := cfg.Chat.Template; t != OwnTemplate && t != config.ChatML {
 		paths = append(paths, &cfg.Chat.Template)
 	}
 	for _, path := range paths {

@@ -98,8 +98,8 @@ func actor(path string, model *lm.Model) (*lm.Model, error) {
 // actorOf returns the folder of the actor in a checkpoint of a run; any other folder is
 // one itself.
 func actorOf(dir string) string {
-	if info, err := os.Stat(filepath.Join(dir, embedded.ActorName)); err == nil && info.IsDir() {
-		return filepath.Join(dir, embedded.ActorName)
+	if actor := filepath.Join(dir, embedded.ActorName); isFolder(actor) {
+		return actor
 	}
 	return dir
 }

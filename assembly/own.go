@@ -3,8 +3,10 @@ package assembly
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,9 +52,9 @@ func (r *Run) ownTasks(ctx context.Context, renderer chat.Renderer) (env.Tasks, 
 	}
 	name := strings.TrimSuffix(filepath.Base(cfg.File), filepath.Ext(cfg.File))
 	if cfg.Playing() {
-		host, err := r.host(ctx, cfg.EnvCommand, cfg.EnvURL, budget)
+		host, err := r.host(ctx, "env", cfg.EnvCommand, cfg.EnvURL, budget)
 		if err != nil {
-			return nil, fmt.Errorf("env_command or env_url: %w", err)
+			return nil, err
 		}
 		tasks := exec.New(name, file, host)
 		if len(sources) == 0 {
@@ -67,20 +69,23 @@ func (r *Run) ownTasks(ctx context.Context, renderer chat.Renderer) (env.Tasks, 
 	return question.New(question.Config{Name: name, Tasks: file, System: cfg.System, Sources: sources, Tools: calls, Grader: grader})
 }
 
-// host is a command or an endpoint.
-func (r *Run) host(ctx context.Context, command []string, address string, budget tools.Budget) (*exec.Host, error) {
+// host is a command or an endpoint, of the keys that begin with role.
+func (r *Run) host(ctx context.Context, role string, command []string, address string, budget tools.Budget) (*exec.Host, error) {
 	cfg := exec.Default()
-	cfg.Command = process.Command{Args: command, Dir: r.cfg.Tasks.Dir}
-	cfg.URL, cfg.Headers, cfg.Reuse = address, expanded(r.cfg.Tasks.Headers), r.cfg.Tasks.Reuse
 	cfg.Timeout, cfg.Budget = seconds(r.cfg.Tasks.Timeout), budget
-	if len(command) == 0 {
-		cfg.Command, cfg.Reuse = process.Command{}, false
+	key := role + "_command"
+	if len(command) > 0 {
+		cfg.Command, cfg.Reuse = process.Command{Args: command, Dir: r.cfg.Tasks.Dir}, r.cfg.Tasks.Reuse
 	} else {
-		cfg.Headers = nil
+		headers, err := expanded(r.cfg.Tasks.Headers)
+		if err != nil {
+			return nil, err
+		}
+		key, cfg.URL, cfg.Headers = role+"_url", address, headers
 	}
 	host, err := exec.NewHost(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	r.closes(host.Close)
 	return host, nil
@@ -90,9 +95,9 @@ func (r *Run) host(ctx context.Context, command []string, address string, budget
 func (r *Run) grader(ctx context.Context, file *taskfile.File, budget tools.Budget) (question.Grader, error) {
 	cfg := r.cfg.Tasks
 	if len(cfg.RewardCommand) > 0 || cfg.RewardURL != "" {
-		host, err := r.host(ctx, cfg.RewardCommand, cfg.RewardURL, budget)
+		host, err := r.host(ctx, "reward", cfg.RewardCommand, cfg.RewardURL, budget)
 		if err != nil {
-			return nil, fmt.Errorf("reward: %w", err)
+			return nil, err
 		}
 		return exec.Grader{Host: host}, nil
 	}
@@ -120,8 +125,12 @@ func (r *Run) sources(ctx context.Context) ([]tools.Source, error) {
 		if name == "" {
 			name = fmt.Sprint(i + 1)
 		}
+		headers, err := expanded(s.Headers)
+		if err != nil {
+			return nil, fmt.Errorf("mcp: server %s: %w", name, err)
+		}
 		server, err := mcp.New(ctx, mcp.Config{
-			Name: name, Command: process.Command{Args: s.Command, Dir: cfg.Dir}, URL: s.URL, Headers: expanded(s.Headers),
+			Name: name, Command: process.Command{Args: s.Command, Dir: cfg.Dir}, URL: s.URL, Headers: headers,
 			Shared: s.Shared, Only: s.Only, Timeout: seconds(cfg.Timeout),
 		})
 		if err != nil {
@@ -135,12 +144,22 @@ func (r *Run) sources(ctx context.Context) ([]tools.Source, error) {
 
 // expanded replaces $NAME in headers by variables of the environment, which holds the
 // secrets that a configuration should not.
-func expanded(headers map[string]string) map[string]string {
+func expanded(headers map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(headers))
-	for name, value := range headers {
-		out[name] = os.ExpandEnv(value)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		var unset error
+		out[name] = os.Expand(headers[name], func(variable string) string {
+			value, ok := os.LookupEnv(variable)
+			if !ok {
+				unset = fmt.Errorf("headers: %s: the environment variable %s is not set", name, variable)
+			}
+			return value
+		})
+		if unset != nil {
+			return nil, unset
+		}
 	}
-	return out
+	return out, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -16,7 +16,6 @@ import (
 	"github.com/infinirl/infinirl/env/errands"
 	"github.com/infinirl/infinirl/env/keytodoor"
 	"github.com/infinirl/infinirl/env/search"
-	"github.com/infinirl/infinirl/token"
 )
 
 // worlds are the synthetic worlds, the default one first.
@@ -65,6 +64,11 @@ func (r *Run) open(ctx context.Context) (p played, err error) {
 		}
 		p.words = false
 	}
+	if p.words {
+		if err := cfg.IdleChat(); err != nil {
+			return p, err
+		}
+	}
 	if p.renderer == nil {
 		return p, fmt.Errorf("chat.tokenizer: want the folder of the model's tokenizer: its %s, and its chat template", tokenizerFile)
 	}
@@ -92,22 +96,33 @@ var written = map[string][]string{
 // renderer is that of a model which is not of a world's words, with its number of ids.
 // Errors begin with the key at fault.
 func renderer(c config.Chat) (r chat.Renderer, vocabulary int, err error) {
-	if isFile(filepath.Join(c.Tokenizer, configFile)) && c.Template != builtInTemplate {
+	if isFile(filepath.Join(c.Tokenizer, configFile)) && c.Template != config.ChatML {
 		r, vocabulary, err = folderRenderer(c)
 	} else {
-		template := ChatTemplate{Name: c.Template, CallFormat: c.CallFormat, Variables: c.Variables}
-		if template.Name == builtInTemplate {
-			template.Name = ""
-		}
-		var tokenizer token.Tokenizer
-		if tokenizer, r, err = Renderer(c.Tokenizer, template); err == nil {
-			vocabulary = tokenizer.Size()
-		}
+		r, vocabulary, err = tokenizerRenderer(c)
 	}
 	if err == nil && !c.Tools {
 		r = silent{r}
 	}
 	return r, vocabulary, err
+}
+
+// tokenizerRenderer is that of a tokenizer whose model is elsewhere, or of one that is to
+// write ChatML.
+func tokenizerRenderer(c config.Chat) (r chat.Renderer, vocabulary int, err error) {
+	tokenizer, err := Tokenizer(c.Tokenizer)
+	if err != nil {
+		return nil, 0, fmt.Errorf("tokenizer: %w", err)
+	}
+	if c.Template == config.ChatML {
+		r, err = chat.NewChatML(tokenizer)
+	} else {
+		r, err = ChatTemplate{Name: c.Template, CallFormat: c.CallFormat, Variables: c.Variables}.renderer(c.Tokenizer, tokenizer)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("template: %w", err)
+	}
+	return r, tokenizer.Size(), nil
 }
 
 // folderRenderer is that of the folder of a Hugging Face model, whose replies end where the
@@ -118,12 +133,12 @@ func folderRenderer(c config.Chat) (chat.Renderer, int, error) {
 		return nil, 0, fmt.Errorf("tokenizer: %w", err)
 	}
 	if c.Template != OwnTemplate {
-		variables := folder.Variables
-		if folder.Template, folder.Variables, err = huggingface.ReadTemplate(c.Template, c.Tokenizer); err != nil {
+		template, variables, err := huggingface.ReadTemplate(c.Template, c.Tokenizer)
+		if err != nil {
 			return nil, 0, fmt.Errorf("template: %w", err)
 		}
-		maps.Copy(variables, folder.Variables)
-		folder.Variables = variables
+		folder.Template = template
+		maps.Copy(folder.Variables, variables)
 	}
 	r, err := folder.Renderer(huggingface.Options{Variables: c.Variables, CallFormat: c.CallFormat})
 	if err != nil {

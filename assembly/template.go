@@ -3,6 +3,7 @@ package assembly
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -19,9 +20,6 @@ const (
 
 // OwnTemplate is the name of the chat template that lies beside the tokenizer.
 const OwnTemplate = "auto"
-
-// builtInTemplate is how configurations name ChatML.
-const builtInTemplate = "chatml"
 
 // ChatTemplate names the template that writes conversations.
 type ChatTemplate struct {
@@ -72,9 +70,7 @@ func (t ChatTemplate) renderer(path string, tokenizer token.Tokenizer) (chat.Ren
 	if err != nil {
 		return nil, err
 	}
-	for key, value := range t.Variables {
-		variables[key] = value
-	}
+	maps.Copy(variables, t.Variables)
 	renderer, err := huggingface.New(compiled, rendered, huggingface.Options{Variables: variables, CallFormat: t.CallFormat})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -118,6 +118,9 @@ func (c Config) Validate() error {
 	if err := c.Learner.validate(); err != nil {
 		return err
 	}
+	if err := c.Chat.validate(); err != nil {
+		return err
+	}
 	if c.Env == OwnTasks {
 		if err := c.Tasks.validate(); err != nil {
 			return err

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
+	"strings"
 )
 
 // Engines that train and sample.
@@ -67,21 +67,14 @@ func checkURL(text string) error {
 // set and that can have no effect.
 func (c Config) idleLearner() error {
 	remote := c.Learner.Engine == EngineTinker
-	for _, k := range []struct {
-		key  string
-		idle bool
-		why  string
-	}{
-		{"learner.tinker.url", !remote, "learner.engine is " + c.Learner.Engine},
-		{"learner.tinker.profile", !remote, "learner.engine is " + c.Learner.Engine},
-		{"learner.tinker.model", !remote, "learner.engine is " + c.Learner.Engine},
-		{"learner.tinker.rank", !remote, "learner.engine is " + c.Learner.Engine},
-		{"learner.tinker.critic_tokens", !remote, "learner.engine is " + c.Learner.Engine},
-		{"base", remote && c.Base != "", "the weights are the server's: want learner.tinker.model"},
-		{"threads", remote && c.Threads != 0, "the server computes"},
-	} {
-		if k.idle && slices.Contains(c.chosen, k.key) {
-			return fmt.Errorf("%s: without effect: %s", k.key, k.why)
+	for _, key := range c.chosen {
+		switch {
+		case strings.HasPrefix(key, "learner.tinker.") && !remote:
+			return fmt.Errorf("%s: without effect: learner.engine is %s", key, c.Learner.Engine)
+		case key == "base" && remote && c.Base != "":
+			return fmt.Errorf("%s: without effect: the weights are the server's: want learner.tinker.model", key)
+		case key == "threads" && remote && c.Threads != 0:
+			return fmt.Errorf("%s: without effect: the server computes", key)
 		}
 	}
 	return nil

@@ -11,16 +11,44 @@ import (
 // OwnTasks is the environment of tasks of the user's own: those of a file.
 const OwnTasks = "tasks"
 
+// ChatML is the name of the template that needs no file.
+const ChatML = "chatml"
+
 // Chat says how conversations are written for a model that is not of a synthetic world's
 // words.
 type Chat struct {
 	// Tokenizer is the folder of a Hugging Face model, or its tokenizer.json.
-	Tokenizer  string         `yaml:"tokenizer"`
+	Tokenizer string `yaml:"tokenizer"`
+	// Template is ChatML, auto for the one beside the tokenizer, or a file.
 	Template   string         `yaml:"template"`
 	CallFormat string         `yaml:"call_format"`
 	Variables  map[string]any `yaml:"variables"`
 	// Tools tells whether the schemas of the tools stand in prompts.
 	Tools bool `yaml:"tools"`
+}
+
+// validate names the first key that cannot work.
+func (c Chat) validate() error {
+	switch {
+	case c.Template == "":
+		return fmt.Errorf("chat.template: %q: want auto, %s or a file", c.Template, ChatML)
+	case c.Template == ChatML && c.CallFormat != "":
+		return fmt.Errorf("chat.call_format: %q: %s writes calls in its own: want another chat.template", c.CallFormat, ChatML)
+	case c.Template == ChatML && len(c.Variables) > 0:
+		return fmt.Errorf("chat.variables: %s has none: want another chat.template", ChatML)
+	}
+	return nil
+}
+
+// IdleChat returns an error that names the first key of chat that somebody has set, which
+// has no effect on the words of a synthetic world.
+func (c Config) IdleChat() error {
+	for _, key := range c.chosen {
+		if strings.HasPrefix(key, "chat.") {
+			return fmt.Errorf("%s: without effect: there is no chat.tokenizer, nor a base that has one", key)
+		}
+	}
+	return nil
 }
 
 // Tasks are the user's own: a file of tasks, what plays them, what grades them and what
@@ -107,8 +135,8 @@ func (t Tasks) validate() error {
 	return nil
 }
 
-// idleTasks returns an error that names the first key of tasks or chat that somebody has
-// set and that can have no effect.
+// idleTasks returns an error that names the first key of tasks that somebody has set and
+// that can have no effect.
 func (c Config) idleTasks() error {
 	for _, key := range c.chosen {
 		if strings.HasPrefix(key, "tasks.") && c.Env != OwnTasks {
