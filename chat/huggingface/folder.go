@@ -24,8 +24,8 @@ const (
 	generationConfigFile = "generation_config.json"
 )
 
-// maxConfig bounds the JSON files of a folder beside its tokenizer: that of the many added
-// tokens of the largest known makes a megabyte.
+// maxConfig bounds templates and the JSON files of a folder beside its tokenizer: the many
+// added tokens of the largest known make a megabyte.
 const maxConfig = 64 << 20
 
 // Folder is what the folder of a Hugging Face model tells beside the weights.

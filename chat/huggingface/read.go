@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/chat/template"
 )
 
@@ -28,7 +28,7 @@ func ReadTemplate(path, tokenizerFolder string) (*template.Template, map[string]
 			return nil, nil, fmt.Errorf("%s: neither %s nor %s: want the path of the template itself", folder, templateFile, tokenizerConfigFile)
 		}
 	}
-	text, err := readBounded(path)
+	text, err := readAny(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,14 +39,14 @@ func ReadTemplate(path, tokenizerFolder string) (*template.Template, map[string]
 		config = make(map[string]json.RawMessage)
 		for _, folder := range []string{filepath.Dir(path), tokenizerFolder} {
 			beside := filepath.Join(folder, tokenizerConfigFile)
-			found, err := readBounded(beside)
+			found, err := readAny(beside)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			if err == nil {
-				err = json.Unmarshal(found, &config)
-			}
 			if err != nil {
+				return nil, nil, err
+			}
+			if err := json.Unmarshal(found, &config); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", beside, err)
 			}
 			break
@@ -81,18 +81,14 @@ func absent(field json.RawMessage) bool {
 	return len(field) == 0 || bytes.Equal(field, []byte("null"))
 }
 
-// readBounded reads a file of at most 16 MiB: more than any template has.
-func readBounded(path string) ([]byte, error) {
-	const limit = 16 << 20
+// readAny reads a file, or a pipe as shells make of <(command).
+func readAny(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && len(data) > limit {
-		err = errors.New("larger than 16 MiB: this is no chat template")
-	}
+	data, err := bounded.ReadAll(f, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
