@@ -40,14 +40,17 @@ install_verl() {
 	export PYTHONPATH="$PWD/interop/verl/tests" # the installed one from here on
 }
 
+# quiet COMMAND...: what it writes to standard error is shown only if it fails
+quiet() { "$@" 2>"$work/err" || { cat "$work/err" >&2; exit 1; } }
+
 layer_b() {
-	"$python" -m infinirl_verl check
-	"$python" interop/verl/tests/plugin_errors.py
-	"$python" interop/verl/tests/verl_trainer.py
-	"$python" interop/verl/tests/verl_advantage.py
-	"$python" interop/verl/tests/tiny.py "$work/tiny"
-	"$python" interop/verl/tests/verl_loop.py "$work/tiny"
-	PYTHONPATH="$PYTHONPATH:$PWD/interop/verl" "$python" interop/verl/tests/verl_gae.py "$INFINIRL"
+	quiet "$python" -m infinirl_verl check
+	quiet "$python" interop/verl/tests/plugin_errors.py
+	quiet "$python" interop/verl/tests/verl_trainer.py
+	quiet "$python" interop/verl/tests/verl_advantage.py
+	quiet "$python" interop/verl/tests/tiny.py "$work/tiny"
+	quiet "$python" interop/verl/tests/verl_loop.py "$work/tiny"
+	quiet env PYTHONPATH="$PYTHONPATH:$PWD/interop/verl" "$python" interop/verl/tests/verl_gae.py "$INFINIRL"
 }
 
 # trained NAME FLAGS OVERRIDE...: three steps, and what was stored in them, against
@@ -80,5 +83,5 @@ layer_c() {
 
 case $layers in *a*) layer_a ;; esac
 case $layers in *[bc]*) install_verl ;; esac
-case $layers in *b*) layer_b 2>"$work/err" || { cat "$work/err" >&2; exit 1; } ;; esac
+case $layers in *b*) layer_b ;; esac
 case $layers in *c*) layer_c ;; esac

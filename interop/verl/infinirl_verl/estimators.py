@@ -20,20 +20,17 @@ PREFIX = "infinirl_"  # of the names in verl
 class Estimator:
     estimate: Callable  # (Decisions, Settings) -> advantages [D], returns [D]
     values: bool = False  # it reads the critic's
+    bootstraps: bool = False  # it goes on with the value that a truncated trajectory was left with
     whiten: bool | None = False  # by default; None: always
-
-    @property
-    def bootstraps(self):
-        return self.whiten is None or self.values
 
 
 ESTIMATORS = {
-    "gae": Estimator(gae, values=True, whiten=True),
-    "turn_gae": Estimator(turn_gae, values=True, whiten=True),
+    "gae": Estimator(gae, values=True, bootstraps=True, whiten=True),
+    "turn_gae": Estimator(turn_gae, values=True, bootstraps=True, whiten=True),
     "grpo": Estimator(group_relative(grpo)),
     "dr_grpo": Estimator(group_relative(dr_grpo)),
     "rloo": Estimator(group_relative(rloo)),
-    "reinforce_plus_plus": Estimator(reinforce_plus_plus, whiten=None),
+    "reinforce_plus_plus": Estimator(reinforce_plus_plus, bootstraps=True, whiten=None),
 }
 
 LARGEST = float(np.finfo(np.float32).max)

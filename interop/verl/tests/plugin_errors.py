@@ -51,7 +51,7 @@ def main():
     broken = "import sys; sys.modules['transfer_queue'] = None; import verl"
     done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True)
     assert done.returncode == 0 and "infinirl_verl is not loaded: " in done.stderr and "python -m infinirl_verl check" in done.stderr, done.stderr
-    print("check: a right run passes; ten wrong ones and a plugin that cannot be loaded are named")
+    print("check: a right run passes; nine wrong ones and a plugin that cannot be loaded are named")
 
 
 main()
