@@ -19,7 +19,7 @@ import (
 type ablateCommand struct {
 	settings
 	Over      string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Methods   []string     `help:"Methods to compare, of the list above. Default: all." placeholder:"NAME,…"`
+	Methods   []string     `help:"Methods to compare, of the list above. Default: all." placeholder:"NAME"`
 	Grid      []string     `help:"Alternatives that each method is tried with, between bars, each one or more KEY=VALUE: every --grid multiplies the methods." placeholder:"ALTERNATIVES" sep:"none"`
 	Seeds     int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
 	Threshold float64      `help:"What train.success_metric must reach for a method to have learnt." default:"0.9"`

@@ -18,7 +18,7 @@ type advantageCommand struct {
 
 	Format       string   `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
 	Estimator    string   `default:"gae" help:"Way to assign credit, from the list above."`
-	Compare      []string `placeholder:"NAME,…" help:"Print, in place of a batch, what these estimators say of it, and where they differ from the first of them."`
+	Compare      []string `placeholder:"NAME" help:"Print, in place of a batch, what these estimators say of it, and where they differ from the first of them."`
 	Gamma        float64  `default:"1" help:"Discount a trainable token."`
 	Lambda       *float64 `placeholder:"λ" help:"λ of the advantages. Default: 0.95, or 1 where the batch has no values."`
 	CriticLambda float64  `default:"1" help:"λ of the returns."`
