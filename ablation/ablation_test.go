@@ -46,9 +46,11 @@ func TestSelectTuneAndExpand(t *testing.T) {
 		t.Errorf("carry twice: error %v", err)
 	}
 	own := len(methods[0].Overrides)
-	tuned := Tune(methods, "errands", func(key string) bool { return key == "rollout.groups" })
-	if got := tuned[0].Overrides; !slices.Contains(got, "rollout.group_size=16") || slices.Contains(got, "rollout.groups=2") {
-		t.Errorf("tuned but for what was chosen: %v", got)
+	for _, chosen := range []string{"", "rollout.groups", "rollout.group_size"} {
+		tuned := Tune(methods, "errands", func(key string) bool { return key == chosen })
+		if got, want := tuned[0].Overrides, chosen == ""; slices.Contains(got, "rollout.group_size=16") != want || slices.Contains(got, "rollout.groups=2") != want {
+			t.Errorf("tuned where %q was chosen: %v", chosen, got)
+		}
 	}
 	if len(methods[0].Overrides) != own {
 		t.Errorf("the method itself has changed: %v", methods[0])

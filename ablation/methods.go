@@ -84,17 +84,17 @@ func Select(methods []Method, names []string) ([]Method, error) {
 }
 
 // Tune puts what was found best for each method on an environment before its own
-// overrides, but for keys that somebody has chosen.
+// overrides. It belongs together: where somebody has chosen one of its keys, none is set.
 func Tune(methods []Method, environment string, chosen func(key string) bool) []Method {
 	out := slices.Clone(methods)
 	for i, m := range out {
-		var overrides []string
-		for _, assignment := range tuned[environment][m.Name] {
-			if key, _, _ := strings.Cut(assignment, "="); !chosen(key) {
-				overrides = append(overrides, assignment)
-			}
+		best := tuned[environment][m.Name]
+		if !slices.ContainsFunc(best, func(assignment string) bool {
+			key, _, _ := strings.Cut(assignment, "=")
+			return chosen(key)
+		}) {
+			out[i].Overrides = slices.Concat(best, m.Overrides)
 		}
-		out[i].Overrides = append(overrides, m.Overrides...)
 	}
 	return out
 }
