@@ -280,8 +280,11 @@ func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *Ste
 		critic = part{update: r.critic().update, rate: share * r.cfg.Train.CriticLR}
 		critic.epochs, critic.minibatches = r.cfg.Train.criticPasses()
 	}
-	total := actor.epochs*actor.minibatches + critic.epochs*critic.minibatches
-	done := 0
+	total, done := 0, 0
+	for _, p := range []*part{&actor, &critic} {
+		p.minibatches = min(p.minibatches, len(trajectories)) // a trajectory each at least
+		total += p.epochs * p.minibatches
+	}
 	for _, p := range []*part{&actor, &critic} {
 		ended := func() {
 			done++
@@ -320,9 +323,6 @@ func (r *run) passes(ctx context.Context, step int, b *batch.Batch, trajectories
 			var rows []int
 			for _, i := range order[k*len(order)/p.minibatches : (k+1)*len(order)/p.minibatches] {
 				rows = append(rows, trajectories[i].Rows...)
-			}
-			if len(rows) == 0 {
-				continue
 			}
 			result, err := p.update(ctx, b.Select(rows), learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: p.rate})
 			if err != nil {
