@@ -15,7 +15,8 @@ type Result struct {
 	Threshold float64  `json:"threshold"`
 	Seeds     []uint64 `json:"seeds"`
 	// WarmStart is the metric of the base model, in each method's own window, and Reached
-	// that after training, sampled, both on unseen tasks; Return the mean return beside it.
+	// that after training, sampled, both on unseen tasks; Return the mean return and Success
+	// the share of solved tasks beside it.
 	WarmStart map[string][]float64 `json:"warm_start"`
 	Reached   map[string][]float64 `json:"reached"`
 	Return    map[string][]float64 `json:"return"`
