@@ -2,12 +2,8 @@ package lm
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/atomicfile"
-	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/safetensors"
 )
 
@@ -52,62 +47,6 @@ func (m *Model) Save(dir string) error {
 		return fmt.Errorf("lm: save: %w", err)
 	}
 	return nil
-}
-
-// maxConfig bounds config.json, which has a few kilobytes.
-const maxConfig = 16 << 20
-
-// Load reads a model that Save wrote, or a Llama, Qwen2 or Qwen3 checkpoint of
-// Hugging Face in one model.safetensors (F32, F16 or BF16). Of a model that Save
-// wrote, every changed bit is an error. The shapes are compared with the
-// configuration before the weights are read.
-func Load(dir string) (*Model, error) {
-	config, err := bounded.ReadFile(filepath.Join(dir, configFile), maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("lm: load: %w", err)
-	}
-	weights, _, err := bounded.Open(filepath.Join(dir, weightsFile), math.MaxInt64)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, sharded := os.Stat(filepath.Join(dir, weightsFile+".index.json")); sharded == nil {
-			err = fmt.Errorf("%s is split into shards; join them into one %s", dir, weightsFile)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lm: load: %w", err)
-	}
-	defer weights.Close()
-	m, err := load(config, weights)
-	if err != nil {
-		return nil, fmt.Errorf("lm: load %s: %w", dir, err)
-	}
-	return m, nil
-}
-
-// load reads a model of two files.
-func load(config []byte, weights io.ReadSeeker) (*Model, error) {
-	header, _, err := safetensors.ReadHeader(weights)
-	if err != nil {
-		return nil, err
-	}
-	// Save writes the same text into both files.
-	if saved, ok := header.Metadata[metadataConfig]; ok && !bytes.Equal(bytes.TrimSpace(config), []byte(saved)) {
-		return nil, fmt.Errorf("%s is not the one that %s was saved with: %w, or it was edited (delete it, and its text is that of the metadata %q of %s)",
-			configFile, weightsFile, safetensors.ErrDamaged, metadataConfig, weightsFile)
-	}
-	if _, err := match(config, header); err != nil {
-		return nil, err
-	}
-	if _, err := weights.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	file, err := safetensors.Read(weights)
-	if err != nil {
-		return nil, err
-	}
-	if err := verify(file); err != nil {
-		return nil, err
-	}
-	return fill(config, file)
 }
 
 // Marshal returns the model as the content of one safetensors file, which holds
@@ -174,6 +113,9 @@ func match(config []byte, file *safetensors.File) (parts, error) {
 	for _, t := range file.Tensors {
 		if t.Name == "lm_head.weight" && c.TieWordEmbeddings {
 			continue // a copy of the embedding that some exporters write
+		}
+		if strings.HasSuffix(t.Name, ".rotary_emb.inv_freq") {
+			continue // what the configuration says, in checkpoints of 2023
 		}
 		if strings.HasSuffix(t.Name, outputBias) {
 			p.zeros = append(p.zeros, t)
@@ -257,30 +199,6 @@ func (l *layout) match(prefix string, tensors []safetensors.Tensor) error {
 		if missing[p.name] {
 			return fmt.Errorf("tensor %q is missing", prefix+p.name)
 		}
-	}
-	return nil
-}
-
-// load is the inverse of export. All numbers must be finite.
-func (l *layout) load(prefix string, tensors []safetensors.Tensor, flat []float32) error {
-	if err := l.match(prefix, tensors); err != nil {
-		return err
-	}
-	for _, t := range tensors {
-		values, err := safetensors.Float32s(t)
-		if err != nil {
-			return err
-		}
-		for i, x := range values {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				return fmt.Errorf("tensor %q: element %d is %g", t.Name, i, x)
-			}
-		}
-		p := l.byName[strings.TrimPrefix(t.Name, prefix)]
-		if p.projection() {
-			values = transpose(values, p.out, p.in)
-		}
-		copy(flat[p.offset:], values)
 	}
 	return nil
 }

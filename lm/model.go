@@ -263,30 +263,3 @@ func (m *Model) giveWorkspace(ws *workspace) {
 	defer m.prepare.Unlock()
 	m.workspaces = append(m.workspaces, ws)
 }
-
-// ropeTable holds the angles of rotary position embedding,
-// position · theta^(−2i/d) for i < d/2.
-type ropeTable struct {
-	length   int
-	cos, sin []float32 // [length, d/2]
-}
-
-// grow returns a table for at least length positions; old tables stay valid.
-func (t ropeTable) grow(c Config, length int) ropeTable {
-	if length <= t.length {
-		return t
-	}
-	half := c.HeadDim / 2
-	grown := ropeTable{length: max(256, 2*t.length, length)}
-	grown.cos = make([]float32, grown.length*half)
-	grown.sin = make([]float32, grown.length*half)
-	for i := range half {
-		frequency := math.Pow(c.RopeTheta, -2*float64(i)/float64(c.HeadDim))
-		for position := range grown.length {
-			sin, cos := math.Sincos(float64(position) * frequency)
-			grown.cos[position*half+i] = float32(cos)
-			grown.sin[position*half+i] = float32(sin)
-		}
-	}
-	return grown
-}

@@ -1,0 +1,4 @@
+package lm
+
+// adapterConfigFile is PEFT's name.
+const adapterConfigFile = "adapter_config.json"
