@@ -64,7 +64,7 @@ func NewAdamW(m *Model, config AdamWConfig) (*AdamW, error) {
 		return nil, err
 	}
 	return &AdamW{config: config, model: m,
-		m: make([]float32, m.layout.size), v: make([]float32, m.layout.size)}, nil
+		m: floats(m.trained.size), v: floats(m.trained.size)}, nil
 }
 
 // Steps counts the steps taken.
@@ -74,7 +74,7 @@ func (o *AdamW) Steps() int64 { return o.steps }
 // clipping. Gradients are scaled in place if they are clipped. If they are not
 // finite, the error is ErrNotFinite and nothing changes.
 func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, err error) {
-	if !o.model.layout.equal(gradients.model.layout) {
+	if !o.model.trained.equal(gradients.layout) {
 		return 0, errors.New("lm: the gradients belong to a model of another shape")
 	}
 	if !(learningRate >= 0) || math.IsInf(learningRate, 1) {
@@ -97,14 +97,14 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 		Bias2:        float32(1 - math.Pow(o.config.Beta2, float64(o.steps))),
 	}
 	model := o.model
-	for _, p := range model.layout.parameters {
+	for _, p := range model.trained.parameters {
 		step.WeightDecay = 0
 		if p.decayed() {
 			step.WeightDecay = float32(o.config.WeightDecay)
 		}
 		eachChunk(model.threads(), p.size(), func(from, to int) {
 			from, to = p.offset+from, p.offset+to
-			model.kernel.AdamW(model.params[from:to], gradients.flat[from:to], o.m[from:to], o.v[from:to], step)
+			model.kernel.AdamW(model.values[from:to], gradients.flat[from:to], o.m[from:to], o.v[from:to], step)
 		})
 	}
 	model.changed()
@@ -116,8 +116,8 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 // that loads model and optimizer goes on bit for bit.
 func (o *AdamW) Marshal() ([]byte, error) {
 	tensors := []safetensors.Tensor{safetensors.New("step", nil, []int64{o.steps})}
-	tensors = append(tensors, o.model.layout.export("exp_avg.", o.m)...)
-	tensors = append(tensors, o.model.layout.export("exp_avg_sq.", o.v)...)
+	tensors = append(tensors, o.model.trained.export("exp_avg.", o.m)...)
+	tensors = append(tensors, o.model.trained.export("exp_avg_sq.", o.v)...)
 	return encode(tensors, map[string]string{"format": "pt"})
 }
 
@@ -157,10 +157,10 @@ func (o *AdamW) unmarshal(data []byte) error {
 		}
 	}
 	m, v := make([]float32, len(o.m)), make([]float32, len(o.v))
-	if err := o.model.layout.load("exp_avg.", first, m); err != nil {
+	if err := o.model.trained.load("exp_avg.", first, m); err != nil {
 		return err
 	}
-	if err := o.model.layout.load("exp_avg_sq.", second, v); err != nil {
+	if err := o.model.trained.load("exp_avg_sq.", second, v); err != nil {
 		return err
 	}
 	o.steps, o.m, o.v = steps[0], m, v
