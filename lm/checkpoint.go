@@ -26,9 +26,13 @@ const (
 	metadataChecksum = "checksum" // of old files: CRC-32C of the tensors' bytes, in the order of the file
 )
 
-// Save writes config.json and model.safetensors to dir, which it creates. Each
-// file is written under a temporary name and renamed.
+// Save writes config.json and model.safetensors to dir, which it creates; of an adapted
+// model the adapter alone, in PEFT's files. Each file is written under a temporary name
+// and renamed.
 func (m *Model) Save(dir string) error {
+	if m.adapter != nil {
+		return m.saveAdapter(dir)
+	}
 	config, err := marshalConfig(m.config, m.layout.critic)
 	if err != nil {
 		return fmt.Errorf("lm: save: %w", err)
@@ -50,8 +54,11 @@ func (m *Model) Save(dir string) error {
 }
 
 // Marshal returns the model as the content of one safetensors file, which holds
-// its configuration, too.
+// its configuration, too. A model with an adapter is an error.
 func (m *Model) Marshal() ([]byte, error) {
+	if m.adapter != nil {
+		return nil, errAdapter
+	}
 	config, err := marshalConfig(m.config, m.layout.critic)
 	if err != nil {
 		return nil, fmt.Errorf("lm: marshal: %w", err)

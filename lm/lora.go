@@ -219,6 +219,3 @@ func (m *Model) Merged() (*Model, error) {
 	}
 	return merged, nil
 }
-
-// adapterConfigFile is PEFT's name.
-const adapterConfigFile = "adapter_config.json"

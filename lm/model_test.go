@@ -174,7 +174,7 @@ func testAdapter(m *Model, l LoRA) *Model {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for _, p := range adapted.trained.parameters {
 		for i := range p.size() {
-			adapted.values[p.offset+i] += float32(0.3 * rng.NormFloat64())
+			adapted.values[p.offset+i] += float32(0.15 * rng.NormFloat64())
 		}
 	}
 	return adapted

