@@ -6,8 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/infinirl/infinirl/atomicfile"
-	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/lm/kernel"
 	"github.com/infinirl/infinirl/safetensors"
 )
@@ -115,10 +113,13 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 // the number of steps and, by the names of the parameters, both moments. A run
 // that loads model and optimizer goes on bit for bit.
 func (o *AdamW) Marshal() ([]byte, error) {
+	return encode(o.tensors(), map[string]string{"format": "pt"})
+}
+
+func (o *AdamW) tensors() []safetensors.Tensor {
 	tensors := []safetensors.Tensor{safetensors.New("step", nil, []int64{o.steps})}
 	tensors = append(tensors, o.model.trained.export("exp_avg.", o.m)...)
-	tensors = append(tensors, o.model.trained.export("exp_avg_sq.", o.v)...)
-	return encode(tensors, map[string]string{"format": "pt"})
+	return append(tensors, o.model.trained.export("exp_avg_sq.", o.v)...)
 }
 
 // Unmarshal restores the state that Marshal returned. On an error the state is
@@ -135,6 +136,10 @@ func (o *AdamW) unmarshal(data []byte) error {
 	if err != nil {
 		return err
 	}
+	return o.restore(file)
+}
+
+func (o *AdamW) restore(file *safetensors.File) error {
 	step, err := file.Tensor("step")
 	if err != nil {
 		return err
@@ -169,24 +174,27 @@ func (o *AdamW) unmarshal(data []byte) error {
 
 // Save writes the state to a file, under a temporary name first.
 func (o *AdamW) Save(path string) error {
-	data, err := o.Marshal()
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(path, data); err != nil {
+	if err := write(path, o.tensors(), map[string]string{"format": "pt"}); err != nil {
 		return fmt.Errorf("lm: save optimizer: %w", err)
 	}
 	return nil
 }
 
-// maxOptimizerHeader is more than the header of a state takes.
-const maxOptimizerHeader = 100 << 20
-
 // Load restores the state that Save wrote.
 func (o *AdamW) Load(path string) error {
-	data, err := bounded.ReadFile(path, 8*int64(len(o.m))+maxOptimizerHeader)
+	file, err := safetensors.Open(path)
 	if err != nil {
 		return fmt.Errorf("lm: load optimizer: %w", err)
 	}
-	return o.Unmarshal(data)
+	defer file.Close()
+	if err := file.Attach(); err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	if err := verify(file.File); err != nil {
+		return fmt.Errorf("lm: load optimizer: %s: %w", path, err)
+	}
+	if err := o.restore(file.File); err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	return nil
 }

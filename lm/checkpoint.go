@@ -37,14 +37,14 @@ func (m *Model) Save(dir string) error {
 	if err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	data, err := m.Marshal()
+	tensors, metadata, err := m.tensors()
 	if err != nil {
-		return err
+		return fmt.Errorf("lm: save: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, weightsFile), data); err != nil {
+	if err := write(filepath.Join(dir, weightsFile), tensors, metadata); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(dir, configFile), append(config, '\n')); err != nil {
@@ -59,9 +59,18 @@ func (m *Model) Marshal() ([]byte, error) {
 	if m.adapter != nil {
 		return nil, errAdapter
 	}
-	config, err := marshalConfig(m.config, m.layout.critic)
+	tensors, metadata, err := m.tensors()
 	if err != nil {
 		return nil, fmt.Errorf("lm: marshal: %w", err)
+	}
+	return encode(tensors, metadata)
+}
+
+// tensors are the content of the weights file. They may share the model's memory.
+func (m *Model) tensors() ([]safetensors.Tensor, map[string]string, error) {
+	config, err := marshalConfig(m.config, m.layout.critic)
+	if err != nil {
+		return nil, nil, err
 	}
 	tensors := m.layout.export("", m.params)
 	if m.config.UseQKNorm && m.config.AttentionBias {
@@ -71,7 +80,7 @@ func (m *Model) Marshal() ([]byte, error) {
 			tensors = append(tensors, safetensors.New(name, []int{m.config.HiddenSize}, make([]float32, m.config.HiddenSize)))
 		}
 	}
-	return encode(tensors, map[string]string{"format": "pt", metadataConfig: string(config)})
+	return tensors, map[string]string{"format": "pt", metadataConfig: string(config)}, nil
 }
 
 // Unmarshal is the inverse of Marshal.
@@ -171,7 +180,8 @@ func checkZero(t safetensors.Tensor) error {
 	return nil
 }
 
-// export returns a flat array of the layout as tensors of Hugging Face's shapes.
+// export returns a flat array of the layout as tensors of Hugging Face's shapes, which
+// share its memory where they can.
 func (l *layout) export(prefix string, flat []float32) []safetensors.Tensor {
 	var tensors []safetensors.Tensor
 	for _, p := range l.parameters {
@@ -179,7 +189,7 @@ func (l *layout) export(prefix string, flat []float32) []safetensors.Tensor {
 		if p.projection() {
 			values = transpose(values, p.in, p.out)
 		}
-		tensors = append(tensors, safetensors.New(prefix+p.name, p.shape(), values))
+		tensors = append(tensors, safetensors.Tensor{Name: prefix + p.name, DType: safetensors.F32, Shape: p.shape(), Data: floatBytes(values)})
 	}
 	return tensors
 }
@@ -213,12 +223,22 @@ func (l *layout) match(prefix string, tensors []safetensors.Tensor) error {
 // transpose returns the transpose of x [rows, cols].
 func transpose(x []float32, rows, cols int) []float32 {
 	y := make([]float32, len(x))
-	for i := range rows {
-		for j := range cols {
-			y[j*rows+i] = x[i*cols+j]
+	const block = 16 // rows and columns that the caches hold
+	for top := 0; top < rows; top += block {
+		for left := 0; left < cols; left += block {
+			for i := top; i < min(rows, top+block); i++ {
+				for j := left; j < min(cols, left+block); j++ {
+					y[j*rows+i] = x[i*cols+j]
+				}
+			}
 		}
 	}
 	return y
+}
+
+// write writes the file of tensors, under a temporary name first.
+func write(path string, tensors []safetensors.Tensor, metadata map[string]string) error {
+	return atomicfile.Create(path, func(f *os.File) error { return safetensors.Write(f, tensors, metadata) })
 }
 
 // encode returns the file of tensors, which begin with the widest elements.
