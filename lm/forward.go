@@ -134,15 +134,13 @@ func (ws *workspace) layerForward(layer int, a *activations, st *step, out *[]fl
 	ws.team.blocks(M, func(from, to int, s *scratch) {
 		n := to - from
 		mid, y := a.mid[from*D:to*D], (*out)[from*D:to*D]
-		copy(mid, x[from*D:])
-		ws.projectOnto(s, w, attentionOut, mid, a.attention[from*H*d:to*H*d], n)
+		ws.residual(s, w, attentionOut, mid, x[from*D:to*D], a.attention[from*H*d:to*H*d], n)
 		h2, gate, up, ff := a.h2[from*D:to*D], a.gate[from*F:to*F], a.up[from*F:to*F], a.ff[from*F:to*F]
 		ws.norm(h2, a.rms2[from:to], mid, w.norm2)
 		ws.project(s, w, gates, gate, h2, n)
 		ws.project(s, w, ups, up, h2, n)
 		k.SiluMul(ff, gate, up)
-		copy(y, mid)
-		ws.projectOnto(s, w, downs, y, ff, n)
+		ws.residual(s, w, downs, y, mid, ff, n)
 	})
 }
 
@@ -162,9 +160,18 @@ func (ws *workspace) project(s *scratch, w *layerWeights, p projection, y, x []f
 	ws.add(s, w, p, y, x, rows, bias != nil)
 }
 
-// projectOnto is project that adds to y.
-func (ws *workspace) projectOnto(s *scratch, w *layerWeights, p projection, y, x []float32, rows int) {
-	ws.add(s, w, p, y, x, rows, true)
+// residual computes y [rows, out] = stream + x·W. In a small model the chain of additions
+// begins at the stream, which saves a pass. Large ones have elements of the stream that
+// are hundreds of times the others (Sun et al. 2024, arXiv:2402.17762): each term that is
+// added to such an element is rounded to its precision, so they are added up first.
+func (ws *workspace) residual(s *scratch, w *layerWeights, p projection, y, stream, x []float32, rows int) {
+	if !ws.m.large {
+		copy(y, stream)
+		ws.add(s, w, p, y, x, rows, true)
+		return
+	}
+	ws.add(s, w, p, y, x, rows, false)
+	ws.k.Add(y, stream)
 }
 
 func (ws *workspace) add(s *scratch, w *layerWeights, p projection, y, x []float32, rows int, accumulate bool) {

@@ -75,6 +75,10 @@ func comparePEFTGradients(t *testing.T, m *Model, dir string) {
 		t.Fatal(err)
 	}
 	rows, _ := expected(t, dir)
+	tolerance := 1e-4
+	if m.large { // thirty layers in float32, on both sides
+		tolerance = 1e-3
+	}
 	count := 0
 	for _, row := range rows {
 		count += len(row.Targets)
@@ -92,8 +96,8 @@ func comparePEFTGradients(t *testing.T, m *Model, dir string) {
 			difference += math.Pow(float64(got.flat[i])-float64(want[i]), 2)
 			norm += math.Pow(float64(want[i]), 2)
 		}
-		if !(math.Sqrt(difference) <= 1e-4*math.Sqrt(norm)) || norm == 0 {
-			t.Errorf("gradient of %s: off by %.2g of its norm %.2g, want at most 1e-4", p.name, math.Sqrt(difference/norm), math.Sqrt(norm))
+		if !(math.Sqrt(difference) <= tolerance*math.Sqrt(norm)) || norm == 0 {
+			t.Errorf("gradient of %s: off by %.2g of its norm %.2g, want at most %g", p.name, math.Sqrt(difference/norm), math.Sqrt(norm), tolerance)
 		}
 	}
 }
