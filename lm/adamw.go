@@ -62,7 +62,7 @@ func NewAdamW(m *Model, config AdamWConfig) (*AdamW, error) {
 		return nil, err
 	}
 	return &AdamW{config: config, model: m,
-		m: floats(m.trained.size), v: floats(m.trained.size)}, nil
+		m: make([]float32, m.trained.size), v: make([]float32, m.trained.size)}, nil
 }
 
 // Steps counts the steps taken.

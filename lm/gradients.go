@@ -29,7 +29,7 @@ type rowGradient struct {
 
 // NewGradients returns zero gradients for m.
 func NewGradients(m *Model) *Gradients {
-	return &Gradients{model: m, layout: m.trained, flat: floats(m.trained.size)}
+	return &Gradients{model: m, layout: m.trained, flat: make([]float32, m.trained.size)}
 }
 
 // Zero sets all gradients to zero.

@@ -152,7 +152,7 @@ func (m *Model) adapted(l LoRA, critic bool) *Model {
 		adapter: &adapter{base: m, settings: l, scale: float32(l.Alpha / float64(l.Rank))},
 	}
 	a.trained = newAdapterLayout(m.config, l, critic)
-	a.values = floats(a.trained.size)
+	a.values = make([]float32, a.trained.size)
 	own := a.trained.view(a.values)
 	a.layers = slices.Clone(m.layers)
 	for i := range a.layers {

@@ -179,7 +179,7 @@ func allocate(config Config, critic bool) (*Model, error) {
 	}
 	m := &Model{config: config.withDefaults(), kernel: set, stale: true, staleT: true}
 	m.layout = newLayout(m.config, critic)
-	m.params = floats(m.layout.size)
+	m.params = weightMemory(m.layout.size)
 	m.weights = m.layout.view(m.params)
 	m.trained, m.values = m.layout, m.params
 	m.large, m.kept = m.layout.size >= largeModel, keptBytes
@@ -299,7 +299,7 @@ func (m *Model) prepareForward(length int) ropeTable {
 		if !m.layout.critic {
 			V, D := m.config.VocabSize, m.config.HiddenSize
 			if m.headT == nil {
-				m.headT = floats(V * D)
+				m.headT = weightMemory(V * D)
 			}
 			m.kernel.Transpose(V, D, m.head, D, m.headT, V)
 		}

@@ -114,9 +114,6 @@ func grow[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
 		const step = 1024 // rounds up, so that rows of similar length share buffers
 		*s = make([]T, (n+step-1)/step*step)
-		if x, ok := any(*s).([]float32); ok && 4*n >= 2*hugePage {
-			adviseHuge(x)
-		}
 	}
 	*s = (*s)[:n]
 	return *s
