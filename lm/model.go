@@ -10,11 +10,15 @@
 // asked for, D the hidden size, F the intermediate size, H the number of query
 // heads, G of key-value heads, d the size of a head and V of the vocabulary.
 //
-// Work is split by rows, one row a sequence: a goroutine runs the whole
-// forward and backward pass of a row alone. Every element of a matrix product
+// Work on a small model is split by rows, one row a sequence: a goroutine runs the
+// whole forward and backward pass of a row alone. Training a large one, all goroutines
+// work on the same rows, into one array of gradients. Every element of a matrix product
 // is one chain of multiply-adds in fixed order and the gradients of rows are
 // added in the order of the rows, so all results are the same bits for any
 // number of threads and any split of a batch into consecutive parts.
+//
+// With [Adapt], a low-rank adapter is trained on top of weights that stay and are
+// shared; its files are PEFT's.
 package lm
 
 import (
