@@ -8,7 +8,8 @@
 # given), 0.9 GB; what is there already is used again. COMMAND runs from the top of the
 # repository with INFINIRL_TINKER_URL and INFINIRL_TINKER_MODEL; without one, TestRealServer
 # does. The server listens on 127.0.0.1 alone and is ended in any case; its log is
-# FOLDER/server.log. Wants Go, Python 3, and Python 3.12 (or uv's leave to fetch one).
+# FOLDER/server.log. Wants Go, Python 3 with venv, and Python 3.12: PYTHON names it where uv
+# does not find one (and cannot fetch one).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-}
@@ -65,7 +66,7 @@ trap 'exit 130' INT TERM
 if [ ! -e "$folder/installed" ]; then
 	[ -d "$folder/uv" ] || python3 -m venv "$folder/uv"
 	"$folder/uv/bin/pip" install --quiet --disable-pip-version-check uv
-	"$folder/uv/bin/uv" venv --quiet --allow-existing --python 3.12 "$folder/env"
+	"$folder/uv/bin/uv" venv --quiet --allow-existing --python "${PYTHON:-3.12}" "$folder/env"
 	"$folder/uv/bin/uv" pip install --quiet --python "$folder/env/bin/python" --override "$here/override.txt" \
 		"skyrl[tinker,jax]==0.3.0" tinker==0.24.1
 	touch "$folder/installed"
