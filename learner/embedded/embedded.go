@@ -19,7 +19,7 @@ type Config struct {
 	Threads     int     // of the engine; 0: one a core
 	Temperature float64 // that samplers sample at
 	WeightDecay float64
-	MaxGradNorm float64 // gradients are clipped to it
+	MaxGradNorm float64 // gradients are clipped to it; 0: not
 }
 
 func (c Config) optimizer(m *lm.Model) (*lm.AdamW, error) {
