@@ -8,50 +8,39 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
-	"github.com/infinirl/infinirl/env/curriculum"
-	"github.com/infinirl/infinirl/env/errands"
-	"github.com/infinirl/infinirl/env/keytodoor"
-	"github.com/infinirl/infinirl/env/search"
-	"github.com/infinirl/infinirl/learner/embedded"
 	"github.com/infinirl/infinirl/lm"
 	"github.com/infinirl/infinirl/train"
 )
-
-// worlds are the synthetic worlds, the default one first.
-var worlds = []func() curriculum.World{search.World, keytodoor.World, errands.World, errands.WithLuck}
-
-// World returns the world of a name; the error lists the names there are.
-func World(name string) (curriculum.World, error) {
-	var names []string
-	for _, of := range worlds {
-		world := of()
-		if world.Tasks.Name() == name {
-			return world, nil
-		}
-		names = append(names, world.Tasks.Name())
-	}
-	return curriculum.World{}, fmt.Errorf("environment %q: want one of %s", name, strings.Join(names, ", "))
-}
 
 // Run is a set of parts that belong together, with what has to be closed after use.
 type Run struct {
 	*train.Trainer
 	cfg        config.Config
-	sampler    *lm.Sampler
 	vocabulary int
-	parameters int // of the actor
+	model      string // in words
+	opened     []func() error
 }
 
 // VocabularySize is the number of token ids of the models.
 func (r *Run) VocabularySize() int { return r.vocabulary }
 
-// Close ends what the parts have started.
-func (r *Run) Close() error { return r.sampler.Close() }
+// Close ends what the parts have started, the last first.
+func (r *Run) Close() error {
+	var errs []error
+	for len(r.opened) > 0 {
+		last := len(r.opened) - 1
+		errs = append(errs, r.opened[last]())
+		r.opened = r.opened[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// closes has Close call end.
+func (r *Run) closes(end func() error) { r.opened = append(r.opened, end) }
 
 // Train trains; see train.Trainer.Run.
 func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, error) {
@@ -60,39 +49,63 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 		return nil, err
 	}
 	opts.Description = text
-	opts.Model = fmt.Sprintf("%d parameters", r.parameters)
+	opts.Model = r.model
 	return r.Trainer.Run(ctx, opts)
 }
 
-// Open builds the parts of a configuration.
-func Open(cfg config.Config) (*Run, error) {
-	base, err := findBase(&cfg)
-	if err != nil {
-		return nil, train.BadInput(err)
-	}
-	return build(cfg, base, true)
+// Open builds the parts of a configuration. Commands and sessions that they start end
+// with ctx or with Close.
+func Open(ctx context.Context, cfg config.Config) (*Run, error) {
+	return build(ctx, cfg, loadBase)
 }
 
 // reopen builds the parts of a run that goes on. The base model is only needed to keep
 // close to: where its file has gone, the shape of the model is that of the newest
 // checkpoint.
-func reopen(cfg config.Config, dir string) (*Run, error) {
-	base, err := findBase(&cfg)
-	original := err == nil
-	if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 {
-		if actor, missing := LatestActor(dir); missing == nil {
-			base, err = lm.Load(actor)
+func reopen(ctx context.Context, cfg config.Config, dir string) (*Run, error) {
+	run, err := build(ctx, cfg, func(cfg config.Config) (base, error) {
+		original, err := loadBase(cfg)
+		if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 {
+			if actor, missing := LatestActor(dir); missing == nil {
+				model, err := lm.Load(actor)
+				return base{model: model}, err
+			}
 		}
-	}
+		return original, err
+	})
 	if err != nil {
-		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
+		return nil, resumed{err}
 	}
-	return build(cfg, base, original)
+	return run, nil
 }
 
-// build puts the parts together. original tells that base is the run's own base model.
-func build(cfg config.Config, base *lm.Model, original bool) (*Run, error) {
-	world, err := fit(cfg, base)
+// resumed is an error of a run that was to go on.
+type resumed struct{ error }
+
+func (r resumed) Error() string { return "resume: " + r.error.Error() }
+func (r resumed) Unwrap() error { return r.error }
+
+// build puts the parts together. load gives the base model of an embedded engine.
+func build(ctx context.Context, cfg config.Config, load func(config.Config) (base, error)) (_ *Run, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, train.BadInput(err)
+	}
+	if err := settle(&cfg); err != nil {
+		return nil, train.BadInput(err)
+	}
+	run := &Run{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, run.Close())
+		}
+	}()
+	var weights base
+	if cfg.Learner.Engine == config.EngineEmbedded {
+		if weights, err = load(cfg); err != nil {
+			return nil, train.BadInput(err)
+		}
+	}
+	played, err := run.open(ctx)
 	if err != nil {
 		return nil, train.BadInput(err)
 	}
@@ -100,88 +113,54 @@ func build(cfg config.Config, base *lm.Model, original bool) (*Run, error) {
 	if err != nil {
 		return nil, train.BadInput(err)
 	}
-	settings := embedded.Config{Threads: cfg.Threads, Temperature: cfg.Rollout.Temperature, WeightDecay: cfg.Train.WeightDecay, MaxGradNorm: cfg.Train.MaxGradNorm}
-	parts := train.Parts{Tasks: world.Tasks, Renderer: world.Renderer, Condenser: condenser}
-	if original {
-		parts.Reference = embedded.NewReference(base, settings)
+	parts := train.Parts{Tasks: played.tasks, Renderer: played.renderer, Condenser: condenser}
+	if cfg.Learner.Engine == config.EngineTinker {
+		err = run.remote(ctx, played, &parts)
+	} else {
+		err = run.embedded(weights, played, &parts)
 	}
-	actor, err := embedded.NewActor(base, settings)
 	if err != nil {
 		return nil, err
 	}
-	parts.Learner = actor
-	if estimator, err := advantage.Lookup(cfg.Advantage.Estimator); err == nil && estimator.Values {
-		if parts.Critic, err = embedded.NewCritic(base, settings); err != nil {
-			return nil, err
-		}
-	}
-	const cacheBytes = 128 << 20 // forgotten sessions are kept only within this
-	sampler, err := actor.Sampler(lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency, CacheBytes: cacheBytes})
-	if err != nil {
-		return nil, err
-	}
-	parts.Sampler = sampler
-	trainer, err := train.New(parts, cfg.Loop())
-	if err != nil {
-		return nil, errors.Join(err, sampler.Close())
-	}
-	return &Run{trainer, cfg, sampler, world.VocabularySize, base.NumParameters()}, nil
+	run.Trainer, err = train.New(parts, cfg.Loop())
+	return run, err
 }
 
-// findBase loads the base model of a valid configuration.
-func findBase(cfg *config.Config) (*lm.Model, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// settle makes the paths of a configuration absolute, so that the run can be resumed from
+// any folder, and finds the tokenizer of the base model.
+func settle(cfg *config.Config) error {
+	if cfg.Chat.Tokenizer == "" && isFolder(cfg.Base) && isFile(filepath.Join(cfg.Base, tokenizerFile)) {
+		cfg.Chat.Tokenizer = cfg.Base
 	}
-	if _, err := World(cfg.Env); err != nil {
-		return nil, fmt.Errorf("env: %w", err)
+	if cfg.Env == config.OwnTasks && cfg.Tasks.Dir == "" {
+		cfg.Tasks.Dir = "."
 	}
-	if cfg.Base != "" { // so that the run can be resumed from any folder
-		absolute, err := filepath.Abs(cfg.Base)
+	paths := []*string{&cfg.Base, &cfg.Chat.Tokenizer, &cfg.Tasks.File, &cfg.Tasks.Corpus, &cfg.Tasks.Index, &cfg.Tasks.Dir}
+	if t := cfg.Chat.Template; t != OwnTemplate && t != builtInTemplate {
+		paths = append(paths, &cfg.Chat.Template)
+	}
+	for _, path := range paths {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		cfg.Base = absolute
+		*path = absolute
 	}
-	return loadBase(*cfg)
+	return nil
 }
 
-// fit returns the world of a configuration if the base model can play in it, and if what
-// the condensing rule writes can be spelled there.
-func fit(cfg config.Config, base *lm.Model) (curriculum.World, error) {
-	world, err := World(cfg.Env)
-	if err != nil {
-		return world, fmt.Errorf("env: %w", err)
-	}
-	if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
-		return world, err
-	}
-	if got, want := base.Config().VocabSize, world.VocabularySize; got != want {
-		return world, fmt.Errorf("base: a vocabulary of %d tokens: environment %s has %d", got, cfg.Env, want)
-	}
-	if most := base.Config().MaxPositionEmbeddings; cfg.Condense.High > most {
-		return world, fmt.Errorf("condense.high: %d: the base model has %d positions", cfg.Condense.High, most)
-	}
-	base.Threads = cfg.Threads
-	for _, option := range written[cfg.Condense.Rule] {
-		if text, ok := cfg.Condense.Options[option].(string); ok {
-			if _, err := world.Renderer.EncodeText(text); err != nil {
-				return world, fmt.Errorf("condense.%s: %w: want words of environment %s", option, err, cfg.Env)
-			}
-		}
-	}
-	return world, nil
-}
-
-// written are the options of condensing rules that stand in prompts as they are.
-var written = map[string][]string{
-	condense.ToolClear: {"placeholder"},
-	condense.Summary:   {"summary_request", "summary_note"},
+// readsValues tells whether a configuration needs a critic.
+func readsValues(cfg config.Config) bool {
+	estimator, err := advantage.Lookup(cfg.Advantage.Estimator)
+	return err == nil && estimator.Values
 }
 
 // Check returns the error that a run of the configuration would fail with at its start.
 func Check(ctx context.Context, cfg config.Config) (err error) {
-	run, err := Open(cfg)
+	run, err := Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -191,7 +170,7 @@ func Check(ctx context.Context, cfg config.Config) (err error) {
 
 // Train trains from a configuration.
 func Train(ctx context.Context, cfg config.Config, opts train.Options) (summary *train.Summary, err error) {
-	run, err := Open(cfg)
+	run, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +184,7 @@ func Resume(ctx context.Context, dir string, progress *train.Progress) (summary 
 	if err != nil {
 		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
 	}
-	run, err := reopen(cfg, dir)
+	run, err := reopen(ctx, cfg, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -215,10 +194,13 @@ func Resume(ctx context.Context, dir string, progress *train.Progress) (summary 
 
 // Evaluate plays unseen tasks with the base model of a configuration.
 func Evaluate(ctx context.Context, cfg config.Config, temperature float64, progress *train.Progress) (e train.Evaluation, err error) {
-	run, err := Open(cfg)
+	run, err := Open(ctx, cfg)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := run.Publish(ctx, cfg.Base); err != nil {
+		return e, err
+	}
 	return run.Evaluate(ctx, temperature, progress)
 }

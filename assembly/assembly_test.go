@@ -22,6 +22,9 @@ func TestEveryShippedConfigurationOpens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if cfg.Env == config.OwnTasks { // which are the user's, as their model is
+			continue
+		}
 		if err := Check(context.Background(), cfg); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -29,8 +32,8 @@ func TestEveryShippedConfigurationOpens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if base.NumParameters() < 100_000 || base.NumParameters() > 1_000_000 {
-			t.Errorf("%s: the base has %d parameters, want a few hundred thousand", name, base.NumParameters())
+		if n := base.model.NumParameters(); n < 100_000 || n > 1_000_000 {
+			t.Errorf("%s: the base has %d parameters, want a few hundred thousand", name, n)
 		}
 	}
 }
@@ -75,7 +78,7 @@ func TestResumedRunsFindTheirBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Base = file
-	run, err := Open(cfg)
+	run, err := Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

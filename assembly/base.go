@@ -1,10 +1,14 @@
 package assembly
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/bases"
 	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/config"
@@ -19,28 +23,43 @@ func LatestActor(dir string) (string, error) {
 	return filepath.Join(checkpoint, embedded.ActorName), err
 }
 
+// LatestWeights returns what a configuration names as base to play with the newest
+// checkpoint of a run.
+func LatestWeights(cfg config.Config, dir string) (string, error) {
+	if cfg.Learner.Engine == config.EngineTinker { // the checkpoint says where they are
+		return train.LatestCheckpoint(dir)
+	}
+	return LatestActor(dir)
+}
+
 // maxModel bounds a model in one file.
 const maxModel = 1 << 40
 
 // loadBase returns the base model of a configuration: the file it names, or the
 // embedded one of its environment.
-func loadBase(cfg config.Config) (*lm.Model, error) {
+func loadBase(cfg config.Config) (base, error) {
 	if cfg.Base != "" {
 		model, err := loadModel(cfg.Base)
 		if err != nil {
-			return nil, fmt.Errorf("base: %w", err)
+			return base{}, fmt.Errorf("base: %w", err)
 		}
-		return model, nil
+		return base{model, true}, nil
+	}
+	if cfg.Env == config.OwnTasks {
+		return base{}, errors.New("base: want the model that is trained: the folder of a Hugging Face model, or --learner tinker and one on a server")
+	}
+	if _, err := World(cfg.Env); err != nil {
+		return base{}, fmt.Errorf("env: %w", err)
 	}
 	data, err := bases.Read(cfg.Env)
 	if err != nil {
-		return nil, fmt.Errorf("base: %w", err)
+		return base{}, fmt.Errorf("base: %w", err)
 	}
 	model, err := lm.Unmarshal(data)
 	if err != nil {
-		return nil, fmt.Errorf("embedded base of %s: %w", cfg.Env, err)
+		return base{}, fmt.Errorf("embedded base of %s: %w", cfg.Env, err)
 	}
-	return model, nil
+	return base{model, true}, nil
 }
 
 // loadModel reads a model: one file, a directory with config.json, or a checkpoint of a
@@ -83,4 +102,28 @@ func actorOf(dir string) string {
 		return filepath.Join(dir, embedded.ActorName)
 	}
 	return dir
+}
+
+// SaveModel writes a model as a folder of Hugging Face's form, with the tokenizer and the
+// template that its configuration names.
+func SaveModel(cfg config.Config, model *lm.Model, dir string) error {
+	return train.CreateDirectory(dir, func(temporary string) error {
+		if err := model.Save(temporary); err != nil {
+			return err
+		}
+		from := folderOf(cmp.Or(cfg.Chat.Tokenizer, cfg.Base))
+		for _, name := range []string{tokenizerFile, tokenizerConfigFile, templateFile} {
+			data, err := os.ReadFile(filepath.Join(from, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				err = atomicfile.WriteBytes(filepath.Join(temporary, name), data)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -2,7 +2,9 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
@@ -16,6 +18,9 @@ import (
 
 // CheckPretrain returns the error that Pretrain would fail with at its start.
 func CheckPretrain(cfg config.Config) error {
+	if cfg.Env == config.OwnTasks {
+		return train.BadInput(errors.New("env: tasks of your own have no demonstrator to clone: want one of the worlds"))
+	}
 	world, err := World(cfg.Env)
 	if err != nil {
 		return train.BadInput(fmt.Errorf("env: %w", err))
@@ -23,22 +28,31 @@ func CheckPretrain(cfg config.Config) error {
 	if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
 		return train.BadInput(err)
 	}
+	if cfg.Base != "" || cfg.Chat.Tokenizer != "" {
+		for i, stage := range cfg.Pretrain.Stages {
+			if slices.ContainsFunc(stage.Drills, func(share float64) bool { return share > 0 }) {
+				return train.BadInput(fmt.Errorf("pretrain.stages[%d].drills: they are written in the words of environment %s, which a language model does not have: want windows alone (examples/language-model has stages)", i, cfg.Env))
+			}
+		}
+	}
 	_, err = kernel.Default()
 	return train.BadInput(err)
 }
 
-// Pretrain makes the base model of a configuration's world.
+// Pretrain makes the base model of a configuration's world: a small one of its words from
+// fresh weights, or that of a language model which learns how the world is played.
 func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*lm.Model, error) {
 	if err := CheckPretrain(cfg); err != nil {
 		return nil, err
+	}
+	if err := settle(&cfg); err != nil {
+		return nil, train.BadInput(err)
 	}
 	world, err := World(cfg.Env)
 	if err != nil {
 		return nil, err
 	}
-	shape := cfg.Pretrain.Model
-	shape.VocabSize = world.VocabularySize
-	model, err := lm.NewActor(shape, cfg.Seed)
+	model, played, err := student(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +60,10 @@ func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*
 	if err != nil {
 		return nil, err
 	}
+	renderer := scripted.NewRecall(played.renderer)
 	parts := pretrain.Parts{
-		Tasks: world.Tasks, Renderer: world.Renderer, Curriculum: world.Curriculum,
-		Demonstrator: scripted.New(world.Renderer, world.Demonstrator),
+		Tasks: world.Tasks, Renderer: renderer, Curriculum: world.Curriculum,
+		Demonstrator: scripted.New(renderer, world.Demonstrator),
 		Condenser: func(rule string) (condense.Condenser, error) {
 			c := cfg.Condenser(rule)
 			if rule == condense.None {
@@ -62,4 +77,24 @@ func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*
 		MaxReply: cfg.Rollout.MaxReply, MaxTurns: cfg.Rollout.MaxTurns, Seed: cfg.Seed, Report: report,
 	})
 	return actor.Model(), err
+}
+
+// student is the model that clones, and what it plays.
+func student(ctx context.Context, cfg config.Config) (*lm.Model, played, error) {
+	run := &Run{cfg: cfg}
+	p, err := run.open(ctx)
+	if err != nil {
+		return nil, p, train.BadInput(err)
+	}
+	if cfg.Base != "" {
+		b, err := loadBase(cfg)
+		if err != nil {
+			return nil, p, train.BadInput(err)
+		}
+		return b.model, p, train.BadInput(fits(cfg, b.model, p))
+	}
+	shape := cfg.Pretrain.Model
+	shape.VocabSize = p.vocabulary
+	model, err := lm.NewActor(shape, cfg.Seed)
+	return model, p, err
 }

@@ -26,6 +26,9 @@ const (
 // OwnTemplate is the name of the chat template that lies beside the tokenizer.
 const OwnTemplate = "auto"
 
+// builtInTemplate is how configurations name ChatML.
+const builtInTemplate = "chatml"
+
 // ChatTemplate names the template that writes conversations.
 type ChatTemplate struct {
 	// Name is "" for ChatML, OwnTemplate, or the path of a Jinja template, of a
@@ -96,6 +99,11 @@ func folderOf(path string) string {
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // readTemplate reads the template at a path with its variables. Those of a bare

@@ -21,6 +21,9 @@ type Config struct {
 	Base    string `yaml:"base"`
 	Threads int    `yaml:"threads"`
 
+	Learner   Learner             `yaml:"learner"`
+	Chat      Chat                `yaml:"chat"`
+	Tasks     Tasks               `yaml:"tasks"`
 	Condense  Condense            `yaml:"condense"`
 	Rollout   train.RolloutConfig `yaml:"rollout"`
 	Advantage advantage.Config    `yaml:"advantage"`
@@ -109,6 +112,14 @@ func (c Config) Loop() train.Config {
 func (c Config) Validate() error {
 	if c.Threads < 0 || c.Threads > 1024 {
 		return fmt.Errorf("threads: %d: want 0 to 1024", c.Threads)
+	}
+	if err := c.Learner.validate(); err != nil {
+		return err
+	}
+	if c.Env == OwnTasks {
+		if err := c.Tasks.validate(); err != nil {
+			return err
+		}
 	}
 	if err := c.Condenser(c.Condense.Rule).Validate(); err != nil {
 		return err // it names condense itself

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func (c Config) idle() error {
 			return fmt.Errorf("%s: without effect: %s", k.key, k.why)
 		}
 	}
-	return c.idleRule()
+	return cmp.Or(c.idleRule(), c.idleLearner(), c.idleTasks())
 }
 
 // MayIdle returns the configuration as one that serves several methods: what somebody has

@@ -46,7 +46,7 @@ const MaxSize = 1 << 20
 // MergeBytes reads YAML over the configuration: keys that the text names replace
 // theirs, the others stay. An unknown key is an error; where names the source.
 func (c *Config) MergeBytes(data []byte, where string) error {
-	c.Condense.own()
+	c.own()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	err := decoder.Decode(c)

@@ -78,3 +78,9 @@ func removeLeftovers(dir string) error {
 	}
 	return nil
 }
+
+// IsRun tells whether a directory is that of a run, whatever it has come to.
+func IsRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ConfigName))
+	return err == nil
+}

@@ -43,7 +43,7 @@ func TestRunsThatMostlyFailStop(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]int{"evaluating the base": 32, "step 1": 32 + 16} { // after the openings; after the evaluation too
 		cfg := small(t)
-		run, err := assembly.Open(cfg)
+		run, err := assembly.Open(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func (u unversioned) TakeWeights(ctx context.Context, weights policy.Weights) er
 func TestStaleTrajectoriesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	cfg := small(t)
-	run, err := assembly.Open(cfg)
+	run, err := assembly.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

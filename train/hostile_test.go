@@ -66,7 +66,7 @@ func TestHostilePartsEndAtTheSameMetrics(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hostile")
 	synctest.Test(t, func(t *testing.T) { // waiting takes no time here
 		cfg := small(t, overrides...)
-		run, err := assembly.Open(cfg)
+		run, err := assembly.Open(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 func TestTasksOfASetAreShuffled(t *testing.T) {
 	t.Parallel()
 	cfg := small(t, "train.steps=3")
-	run, err := assembly.Open(cfg)
+	run, err := assembly.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func TestTheLearnerSeesWhatTheSamplerSaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := assembly.Open(cfg)
+		run, err := assembly.Open(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,8 @@ func (c *ablateCommand) AfterApply() error {
 	if c.Resume && c.Dir == "" {
 		return errors.New("--resume: which comparison? name its directory with --run DIR")
 	}
-	if c.Resume && (c.Config != "" || c.Env != "" || len(c.Set) > 0 || c.Seed != nil) {
-		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set and --seed")
+	if c.Resume && c.given() {
+		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set, --seed and all that stands for a key")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ Example:
 }
 
 func (c *configCommand) Run(ctx context.Context, std streams) error {
-	if c.Config == "" && c.Env == "" && len(c.Set) == 0 && c.Seed == nil {
+	if !c.given() {
 		text, err := configs.Read(config.DefaultEnv)
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/terminal"
@@ -17,9 +19,9 @@ import (
 
 type evalCommand struct {
 	settings
-	Model       absolutePath `help:"Checkpoint file or directory to evaluate." placeholder:"PATH" xor:"model"`
+	Model       modelName    `help:"What to evaluate: a checkpoint, the folder of a Hugging Face model, or with --learner tinker the name of a model on the server." placeholder:"PATH" xor:"model"`
 	Dir         absolutePath `help:"Run directory: its newest checkpoint, under its own configuration." placeholder:"DIR" name:"run" xor:"model"`
-	Tasks       *int         `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
+	Count       *int         `help:"Number of unseen tasks. Default: the configuration's." placeholder:"N"`
 	Temperature *float64     `help:"Sampling temperature; 0 is greedy. Default: the configuration's." placeholder:"T"`
 	JSON        bool         `help:"Print the result as one JSON object instead of a table." name:"json"`
 }
@@ -29,7 +31,7 @@ func (evalCommand) Help() string {
 (--model) or the newest one of a run (--run).
 
 Example:
-  infinirl eval --env keytodoor --tasks 64`
+  infinirl eval --env keytodoor --count 64`
 }
 
 func (c *evalCommand) AfterApply() error {
@@ -38,8 +40,8 @@ func (c *evalCommand) AfterApply() error {
 			return fmt.Errorf("--temperature %w", err)
 		}
 	}
-	if c.Dir != "" && (c.Config != "" || c.Env != "") {
-		return errors.New("--run brings its own configuration: leave out --config and --env")
+	if c.Dir != "" && (c.Config != "" || c.Env != "" || len(c.assignments()) > 0) {
+		return errors.New("--run brings its own configuration: leave out all flags but --set, --seed, --count, --temperature and --json")
 	}
 	return nil
 }
@@ -90,7 +92,7 @@ func (c *evalCommand) config() (cfg config.Config, err error) {
 		if cfg, err = config.ReadRun(string(c.Dir)); err != nil {
 			return cfg, err
 		}
-		if cfg.Base, err = assembly.LatestActor(string(c.Dir)); err != nil {
+		if cfg.Base, err = assembly.LatestWeights(cfg, string(c.Dir)); err != nil {
 			return cfg, err
 		}
 		for _, assignment := range c.Set {
@@ -101,14 +103,18 @@ func (c *evalCommand) config() (cfg config.Config, err error) {
 		if c.Seed != nil {
 			cfg.Seed = *c.Seed
 		}
-	} else if cfg, err = c.load(); err != nil {
+	} else if cfg, err = c.merge(c.Set); err != nil {
 		return cfg, err
 	}
 	if c.Model != "" {
-		cfg.Base = string(c.Model)
+		if cfg.Learner.Engine == config.EngineTinker {
+			cfg.Learner.Tinker.Model = string(c.Model)
+		} else {
+			cfg.Base = kong.ExpandPath(string(c.Model))
+		}
 	}
-	if c.Tasks != nil {
-		cfg.Eval.Tasks = *c.Tasks
+	if c.Count != nil {
+		cfg.Eval.Tasks = *c.Count
 	}
-	return cfg, config.Explain(cfg.Validate())
+	return c.validated(cfg, nil)
 }

@@ -10,6 +10,7 @@ import (
 // passes by mistake where a variable is not set.
 type (
 	environmentName string
+	modelName       string // of a model on a server, or its path
 	inputPath       string // of a file to read; - is standard input
 	outputPath      string // of a file to write; - is standard output
 	absolutePath    string // of a file or folder, absolute
@@ -33,6 +34,8 @@ func fillName[T ~string](to *T, text []byte, empty error) error {
 }
 
 func (n *environmentName) UnmarshalText(text []byte) error { return fillName(n, text, errEmptyName) }
+
+func (n *modelName) UnmarshalText(text []byte) error { return fillName(n, text, errEmptyName) }
 
 func (p *inputPath) UnmarshalText(text []byte) error { return fillName(p, text, errEmptyFile) }
 

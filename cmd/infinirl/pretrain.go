@@ -1,19 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/infinirl/infinirl/assembly"
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/train"
 )
 
 type pretrainCommand struct {
 	settings
-	Output absolutePath `short:"o" help:"Where the checkpoint goes." placeholder:"FILE" required:""`
+	Base   absolutePath `help:"Model that learns how the environment is played, instead of a fresh small one: the folder of a Hugging Face model." placeholder:"DIR"`
+	Output absolutePath `short:"o" help:"Where the checkpoint goes: a file, or with --base a folder, which is a Hugging Face model's too." placeholder:"PATH" required:""`
 }
 
 func (pretrainCommand) Help() string {
@@ -30,10 +34,11 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	cfg.Base = cmp.Or(string(c.Base), cfg.Base)
 	if err := assembly.CheckPretrain(cfg); err != nil {
 		return badInput(err)
 	}
-	if err := checkOutput(string(c.Output)); err != nil { // now, not after minutes
+	if err := c.checkOutput(cfg); err != nil { // now, not after minutes
 		return err
 	}
 	progress := std.progress()
@@ -59,6 +64,13 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Base != "" {
+		if err := assembly.SaveModel(cfg, model, string(c.Output)); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.out, "%s: %d parameters\n", c.Output, model.NumParameters())
+		return err
+	}
 	data, err := model.Marshal()
 	if err != nil {
 		return err
@@ -68,4 +80,15 @@ func (c *pretrainCommand) Run(ctx context.Context, std streams) error {
 	}
 	_, err = fmt.Fprintf(std.out, "%s: %d parameters, %d bytes\n", c.Output, model.NumParameters(), len(data))
 	return err
+}
+
+// checkOutput refuses what cannot be written, or would be written over.
+func (c *pretrainCommand) checkOutput(cfg config.Config) error {
+	if cfg.Base == "" {
+		return checkOutput(string(c.Output))
+	}
+	if _, err := os.Stat(string(c.Output)); err == nil {
+		return badInput(fmt.Errorf("-o %s: it exists: want a new folder", c.Output))
+	}
+	return nil
 }

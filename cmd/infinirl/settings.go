@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +19,67 @@ import (
 // settings are the flags of every command that takes a configuration.
 type settings struct {
 	Config absolutePath    `help:"Configuration file: keys that differ from the defaults (see infinirl config)." placeholder:"FILE"`
-	Env    environmentName `help:"Environment: search, keytodoor, errands or errands-luck. Its shipped configuration gives the defaults." placeholder:"NAME"`
+	Env    environmentName `help:"Environment: search, keytodoor, errands, errands-luck, or tasks: your own. Its shipped configuration gives the defaults." placeholder:"NAME"`
 	Set    []string        `help:"Override one key, e.g. train.steps=10. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
 	Seed   *uint64         `help:"Seed of everything random." placeholder:"N"`
+	own
+	remote
+}
+
+// own are tasks of the user's own. Each flag is short for a key.
+type own struct {
+	File          absolutePath `help:"Tasks of your own: a JSON Lines file (tasks.file). It chooses --env tasks." placeholder:"FILE" name:"tasks"`
+	Tokenizer     absolutePath `help:"Folder of the Hugging Face model whose tokenizer and chat template write the conversations (chat.tokenizer)." placeholder:"DIR"`
+	EnvCommand    givenText    `help:"Program with its arguments that plays the tasks (tasks.env_command). There is no shell; arguments with spaces: a YAML list." placeholder:"COMMAND"`
+	EnvURL        givenText    `help:"HTTP endpoint that plays the tasks (tasks.env_url)." placeholder:"URL" name:"env-url"`
+	RewardCommand givenText    `help:"Program with its arguments that grades answers (tasks.reward_command)." placeholder:"COMMAND"`
+	RewardURL     givenText    `help:"HTTP endpoint that grades answers (tasks.reward_url)." placeholder:"URL" name:"reward-url"`
+	Corpus        absolutePath `help:"Documents that the tools search and open read: JSON Lines, or a folder of text (tasks.corpus)." placeholder:"PATH"`
+}
+
+// remote is a server that trains and samples.
+type remote struct {
+	Learner       givenText `help:"Who trains and samples: embedded, or tinker for a server that speaks the Tinker protocol (learner.engine). Its key is the environment variable TINKER_API_KEY." placeholder:"ENGINE"`
+	TinkerURL     givenText `help:"Address of the server (learner.tinker.url)." placeholder:"URL" name:"tinker-url"`
+	TinkerProfile givenText `help:"What kind of server it is: hosted, skyrl-jax or skyrl-fsdp (learner.tinker.profile)." placeholder:"NAME"`
+}
+
+// assignments are what the flags are short for, as --set has it.
+func (s settings) assignments() []string {
+	var all []string
+	for _, f := range []struct{ key, value string }{
+		{"tasks.file", string(s.File)}, {"chat.tokenizer", string(s.Tokenizer)},
+		{"tasks.env_url", string(s.EnvURL)}, {"tasks.reward_url", string(s.RewardURL)}, {"tasks.corpus", string(s.Corpus)},
+		{"learner.engine", string(s.Learner)}, {"learner.tinker.url", string(s.TinkerURL)}, {"learner.tinker.profile", string(s.TinkerProfile)},
+	} {
+		if f.value != "" {
+			all = append(all, assign(f.key, f.value))
+		}
+	}
+	for _, f := range []struct{ key, value string }{{"tasks.env_command", string(s.EnvCommand)}, {"tasks.reward_command", string(s.RewardCommand)}} {
+		switch {
+		case f.value == "":
+		case strings.HasPrefix(strings.TrimSpace(f.value), "["): // a list as YAML has it
+			all = append(all, f.key+"="+f.value)
+		default:
+			all = append(all, assign(f.key, strings.Fields(f.value)))
+		}
+	}
+	return all
+}
+
+// assign is key=value for a text or a list of texts: JSON is YAML.
+func assign(key string, value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // texts can be written
+	}
+	return key + "=" + string(text)
+}
+
+// given tells whether any flag says something of the configuration.
+func (s settings) given() bool {
+	return s.Config != "" || s.Env != "" || len(s.Set) > 0 || s.Seed != nil || len(s.assignments()) > 0
 }
 
 // load returns the configuration: the environment's shipped one, then the file,
@@ -80,6 +139,12 @@ func (s settings) merge(overrides []string) (config.Config, error) {
 			name = probe.Env
 		}
 	}
+	if s.File != "" {
+		if name != "" && name != config.OwnTasks {
+			return config.Config{}, fmt.Errorf("--tasks %s: the environment is %s, which has its own: want --env %s, or none", s.File, name, config.OwnTasks)
+		}
+		name = config.OwnTasks
+	}
 	if name == "" {
 		name = config.DefaultEnv
 	}
@@ -90,13 +155,11 @@ func (s settings) merge(overrides []string) (config.Config, error) {
 	if err := cfg.MergeBytes(file, string(s.Config)); err != nil {
 		return cfg, err
 	}
-	if s.Env != "" {
-		cfg.Env = string(s.Env)
-	}
+	cfg.Env = name
 	if s.Seed != nil {
 		cfg.Seed = *s.Seed
 	}
-	for _, assignment := range overrides {
+	for _, assignment := range append(s.assignments(), overrides...) {
 		if strings.HasPrefix(assignment, "env=") {
 			return cfg, fmt.Errorf("--set %s: want --env, which also chooses the defaults", assignment)
 		}

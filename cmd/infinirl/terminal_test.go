@@ -48,7 +48,7 @@ func TestOnATerminal(t *testing.T) {
 		{"NO_COLOR", 80, []string{"NO_COLOR=1"}, false, true},
 		{"dumb", 80, []string{"TERM=dumb"}, false, false},
 	} {
-		got := onTerminal(t, test.columns, test.environment, process(t, "eval", "--env", "keytodoor", "--tasks", "64"))
+		got := onTerminal(t, test.columns, test.environment, process(t, "eval", "--env", "keytodoor", "--count", "64"))
 		if strings.Contains(got, bold) != test.colours || strings.Contains(got, redraw) != test.redrawn || !strings.Contains(got, "success") {
 			t.Errorf("%s: colours %v, redrawn %v: want %v, %v: %q", test.name, strings.Contains(got, bold), strings.Contains(got, redraw), test.colours, test.redrawn, got)
 		}

@@ -16,7 +16,8 @@ import (
 
 type trainCommand struct {
 	settings
-	Base   absolutePath `help:"Checkpoint to start from instead of the embedded base model." placeholder:"FILE"`
+	Base   absolutePath `help:"Model to start from instead of the embedded base model: a checkpoint, or the folder of a Hugging Face model." placeholder:"PATH"`
+	Model  modelName    `help:"Model to start from on a server, as the server names it (learner.tinker.model)." placeholder:"NAME"`
 	Dir    absolutePath `help:"Run directory; it must not exist. Default: runs/ENV-TIME." placeholder:"DIR" name:"run"`
 	Resume bool         `help:"Go on with the run in --run, with its own configuration."`
 	JSON   bool         `help:"Print summary.json on one line instead of a table." name:"json"`
@@ -35,19 +36,23 @@ func (c *trainCommand) AfterApply() error {
 	if c.Resume && c.Dir == "" {
 		return errors.New("--resume: which run? name its directory with --run DIR")
 	}
-	if c.Resume && (c.Config != "" || c.Env != "" || len(c.Set) > 0 || c.Seed != nil || c.Base != "") {
-		return errors.New("--resume: the run goes on with its own configuration: leave out --config, --env, --set, --seed and --base")
+	if c.Resume && (c.given() || c.Base != "" || c.Model != "") {
+		return errors.New("--resume: the run goes on with its own configuration: leave out --config, --set and all other flags but --run and --json")
 	}
 	return nil
 }
 
 func (c *trainCommand) Run(ctx context.Context, std streams) error {
-	cfg, err := c.load()
+	var overrides []string
+	if c.Base != "" {
+		overrides = append(overrides, assign("base", c.Base))
+	}
+	if c.Model != "" {
+		overrides = append(overrides, assign("learner.tinker.model", c.Model))
+	}
+	cfg, err := c.load(overrides...)
 	if err != nil {
 		return err
-	}
-	if c.Base != "" {
-		cfg.Base = string(c.Base)
 	}
 	dir := string(c.Dir)
 	if dir == "" {
@@ -62,7 +67,7 @@ func (c *trainCommand) Run(ctx context.Context, std streams) error {
 	}
 	progress.Close()
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && train.IsRun(dir):
 		return fmt.Errorf("interrupted; go on with: infinirl train --resume --run %s", dir)
 	case errors.Is(err, train.ErrInput):
 		return badInput(err)

@@ -214,8 +214,8 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"eval", "--tasks", "0"}, "eval.tasks: 0"},
-		{[]string{"eval", "--tasks", "1000000000000"}, "eval.tasks"},
+		{[]string{"eval", "--count", "0"}, "eval.tasks: 0"},
+		{[]string{"eval", "--count", "1000000000000"}, "eval.tasks"},
 		{[]string{"eval", "--temperature", "nan"}, "--temperature"},
 		{[]string{"eval", "--temperature", "1e-300"}, "--temperature"},
 		{[]string{"eval", "--run", filepath.Join(dir, "nope")}, "not a run directory"},
@@ -274,9 +274,9 @@ func TestConfigEvalAndHelp(t *testing.T) {
 	}{
 		{[]string{"config"}, "# everything follows from it"},
 		{[]string{"config", "--env", "keytodoor", "--set", "train.steps=7"}, "steps: 7"},
-		{[]string{"eval", "--env", "keytodoor", "--tasks", "8"}, "keytodoor"},
-		{[]string{"eval", "--env", "keytodoor", "--tasks", "8", "--temperature", "0", "--json"}, `"tasks":8`},
-		{[]string{"eval", "--env", "errands", "--tasks", "2"}, "right_keys"},
+		{[]string{"eval", "--env", "keytodoor", "--count", "8"}, "keytodoor"},
+		{[]string{"eval", "--env", "keytodoor", "--count", "8", "--temperature", "0", "--json"}, `"tasks":8`},
+		{[]string{"eval", "--env", "errands", "--count", "2"}, "right_keys"},
 		{[]string{"train", "--help"}, "Example:"},
 		{[]string{"pretrain", "--help"}, "Example:"},
 		{[]string{"eval", "--help"}, "Example:"},
@@ -375,7 +375,7 @@ func TestPretrain(t *testing.T) {
 	if string(files[0]) != string(files[1]) {
 		t.Error("two runs of one seed wrote different bytes")
 	}
-	if code, _, stderr := command(t, "", "eval", "--env", "keytodoor", "--tasks", "4", "--model", filepath.Join(dir, "a.safetensors")); code != 0 {
+	if code, _, stderr := command(t, "", "eval", "--env", "keytodoor", "--count", "4", "--model", filepath.Join(dir, "a.safetensors")); code != 0 {
 		t.Errorf("the model cannot be evaluated: status %d: %s", code, stderr)
 	}
 }

@@ -50,7 +50,7 @@ func small(t *testing.T, overrides ...string) config.Config {
 // parts opens a configuration with an embedded learner, and a copy of its base model.
 func parts(t *testing.T, cfg config.Config) (*assembly.Run, *lm.Model) {
 	t.Helper()
-	run, err := assembly.Open(cfg)
+	run, err := assembly.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

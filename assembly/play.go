@@ -1,0 +1,100 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/condense"
+	"github.com/infinirl/infinirl/config"
+	"github.com/infinirl/infinirl/env"
+	"github.com/infinirl/infinirl/env/curriculum"
+	"github.com/infinirl/infinirl/env/errands"
+	"github.com/infinirl/infinirl/env/keytodoor"
+	"github.com/infinirl/infinirl/env/search"
+)
+
+// worlds are the synthetic worlds, the default one first.
+var worlds = []func() curriculum.World{search.World, keytodoor.World, errands.World, errands.WithLuck}
+
+// World returns the world of a name; the error lists the names there are.
+func World(name string) (curriculum.World, error) {
+	var names []string
+	for _, of := range worlds {
+		world := of()
+		if world.Tasks.Name() == name {
+			return world, nil
+		}
+		names = append(names, world.Tasks.Name())
+	}
+	return curriculum.World{}, fmt.Errorf("environment %q: want one of %s, or %s: your own", name, strings.Join(names, ", "), config.OwnTasks)
+}
+
+// played is what is played, and how it is written.
+type played struct {
+	tasks    env.Tasks
+	renderer chat.Renderer
+	// vocabulary is the number of ids that the renderer knows.
+	vocabulary int
+	// words tells that they are the words of a synthetic world, which has no ids beside them.
+	words bool
+}
+
+// open finds what is played. The words of a synthetic world are the default there; any
+// other model needs its tokenizer.
+func (r *Run) open(ctx context.Context) (p played, err error) {
+	cfg := r.cfg
+	var world curriculum.World
+	if cfg.Env != config.OwnTasks {
+		if world, err = World(cfg.Env); err != nil {
+			return p, fmt.Errorf("env: %w", err)
+		}
+		if err := cfg.Pretrain.Validate(world.Levels()); err != nil {
+			return p, err
+		}
+		p = played{world.Tasks, world.Renderer, world.VocabularySize, true}
+	}
+	if cfg.Chat.Tokenizer != "" {
+		if p.renderer, p.vocabulary, err = renderer(cfg.Chat); err != nil {
+			return p, fmt.Errorf("chat.%w", err)
+		}
+		p.words = false
+	}
+	if p.renderer == nil {
+		return p, fmt.Errorf("chat.tokenizer: want the folder of the model's tokenizer: its %s, and its chat template", tokenizerFile)
+	}
+	if cfg.Env == config.OwnTasks {
+		if p.tasks, err = r.ownTasks(ctx, p.renderer); err != nil {
+			return p, fmt.Errorf("tasks.%w", err)
+		}
+	}
+	for _, option := range written[cfg.Condense.Rule] {
+		if text, ok := cfg.Condense.Options[option].(string); ok {
+			if _, err := p.renderer.EncodeText(text); err != nil {
+				return p, fmt.Errorf("condense.%s: %w: want words of environment %s", option, err, cfg.Env)
+			}
+		}
+	}
+	return p, nil
+}
+
+// written are the options of condensing rules that stand in prompts as they are.
+var written = map[string][]string{
+	condense.ToolClear: {"placeholder"},
+	condense.Summary:   {"summary_request", "summary_note"},
+}
+
+// renderer is that of a model which is not of a world's words, with its number of ids.
+// Errors begin with the key at fault.
+func renderer(c config.Chat) (chat.Renderer, int, error) {
+	template := ChatTemplate{Name: c.Template, CallFormat: c.CallFormat, Variables: c.Variables}
+	if template.Name == builtInTemplate {
+		template.Name = ""
+	}
+	tokenizer, renderer, err := Renderer(c.Tokenizer, template)
+	if err != nil {
+		return nil, 0, err
+	}
+	return renderer, tokenizer.Size(), nil
+}

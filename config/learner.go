@@ -1,0 +1,88 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+)
+
+// Engines that train and sample.
+const (
+	EngineEmbedded = "embedded" // on this machine
+	EngineTinker   = "tinker"   // on a server that speaks the Tinker protocol
+)
+
+// Learner chooses where the weights are: who samples from them and who trains them.
+type Learner struct {
+	Engine string `yaml:"engine"`
+	Tinker Tinker `yaml:"tinker"`
+}
+
+// Tinker is what has to be known of a server that speaks the Tinker protocol. Its key is
+// no part of a configuration, which is written into run directories.
+type Tinker struct {
+	URL     string `yaml:"url"`
+	Profile string `yaml:"profile"`
+	Model   string `yaml:"model"`
+	Rank    int    `yaml:"rank"`
+	// CriticTokens are the two that stand for success and failure where a server has no
+	// values.
+	CriticTokens []string `yaml:"critic_tokens"`
+}
+
+// validate names the first key that cannot work.
+func (l Learner) validate() error {
+	switch l.Engine {
+	case EngineEmbedded:
+		return nil
+	case EngineTinker:
+	default:
+		return fmt.Errorf("learner.engine: %q: want %s or %s", l.Engine, EngineEmbedded, EngineTinker)
+	}
+	t := l.Tinker
+	if err := checkURL(t.URL); err != nil {
+		return fmt.Errorf("learner.tinker.url: %w", err)
+	}
+	switch {
+	case t.Model == "":
+		return errors.New("learner.tinker.model: want the base model, as the server names it, e.g. Qwen/Qwen3-8B")
+	case t.Rank < 0 || t.Rank > 4096:
+		return fmt.Errorf("learner.tinker.rank: %d: want 0 to 4096", t.Rank)
+	case len(t.CriticTokens) != 2:
+		return fmt.Errorf("learner.tinker.critic_tokens: %q: want two, for success and failure", t.CriticTokens)
+	}
+	return nil
+}
+
+// checkURL holds that a text is the address of a server.
+func checkURL(text string) error {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q: want http://… or https://…", text)
+	}
+	return nil
+}
+
+// idleLearner returns an error that names the first key of a learner that somebody has
+// set and that can have no effect.
+func (c Config) idleLearner() error {
+	remote := c.Learner.Engine == EngineTinker
+	for _, k := range []struct {
+		key  string
+		idle bool
+		why  string
+	}{
+		{"learner.tinker.url", !remote, "learner.engine is " + c.Learner.Engine},
+		{"learner.tinker.profile", !remote, "learner.engine is " + c.Learner.Engine},
+		{"learner.tinker.model", !remote, "learner.engine is " + c.Learner.Engine},
+		{"learner.tinker.rank", !remote, "learner.engine is " + c.Learner.Engine},
+		{"learner.tinker.critic_tokens", !remote, "learner.engine is " + c.Learner.Engine},
+		{"base", remote && c.Base != "", "the weights are the server's: want learner.tinker.model"},
+		{"threads", remote && c.Threads != 0, "the server computes"},
+	} {
+		if k.idle && slices.Contains(c.chosen, k.key) {
+			return fmt.Errorf("%s: without effect: %s", k.key, k.why)
+		}
+	}
+	return nil
+}
