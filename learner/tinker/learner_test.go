@@ -52,8 +52,9 @@ func dial(t *testing.T, s *tinkertest.Server, cfg wire.Config) *wire.Client {
 
 // settings suit the test server.
 func settings(rowMean bool) tinker.Config {
+	fill := map[bool]int{true: 4}[rowMean]
 	return tinker.Config{
-		Profile:   tinker.Profile{Name: "test", RowMean: rowMean, PPO: true, GradClip: tinker.ClipAsAsked, WeightDecay: true, CriticRole: true, Reference: true, Once: true},
+		Profile:   tinker.Profile{Name: "test", RowMean: rowMean, Rows: fill, PPO: true, GradClip: tinker.ClipAsAsked, WeightDecay: true, CriticRole: true, Reference: true, Once: true},
 		BaseModel: "tiny", Temperature: 1, MaxGradNorm: 1, Vocabulary: vocabulary,
 	}
 }
