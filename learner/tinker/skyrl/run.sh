@@ -28,7 +28,7 @@ start() {
 		JAX_PLATFORMS=cpu JAX_COMPILATION_CACHE_DIR="$folder/compiled" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 HF_HUB_OFFLINE=1 \
 		"$here/bin/uv" run -- python -m skyrl.tinker.api --base-model "$model" --backend jax --host 127.0.0.1 --port "$port" \
 		--checkpoints-base "$folder/checkpoints" --database-url "sqlite:///$folder/server.db" \
-		--backend-config '{"max_lora_adapters": 10, "max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": 8}' \
+		--backend-config '{"max_lora_adapters": 10, "max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": 16}' \
 		>>"$folder/server.log" 2>&1 &
 	server=$!
 }
