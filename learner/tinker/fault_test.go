@@ -526,3 +526,37 @@ func TestRefusedAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A model whose unloading was done and whose answer was lost is unloaded; one that the
+// server does not know is an error.
+func TestUnloadedOnce(t *testing.T) {
+	for _, fault := range []tinkertest.Fault{tinkertest.None, tinkertest.Killed, tinkertest.HalfBody, tinkertest.Busy, tinkertest.Refused, tinkertest.Expired} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client, _ := open(t, tinkertest.Config{Fault: func(path string, call int) tinkertest.Fault {
+				if path == "unload_model" && call == 0 {
+					return fault
+				}
+				return tinkertest.None
+			}}, wire.Config{})
+			err := client.Close()
+			if refused := fault == tinkertest.Expired; (err != nil) != refused || !refused && server.Models() != 0 {
+				t.Errorf("%s: %d models are left: %v", fault, server.Models(), err)
+			}
+		})
+	}
+}
+
+// A session gives a sign of life at once: some servers never end one that has given none.
+func TestFirstSignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, _ := open(t, tinkertest.Config{}, wire.Config{})
+		synctest.Wait()
+		if n := server.Calls("session_heartbeat"); n != 1 {
+			t.Errorf("%d signs of life at once: want 1", n)
+		}
+		time.Sleep(25 * time.Second)
+		if n := server.Calls("session_heartbeat"); n != 3 {
+			t.Errorf("%d signs of life after 25 s: want 3", n)
+		}
+	})
+}
