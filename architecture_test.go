@@ -52,7 +52,7 @@ var implementations = map[string][]string{
 	"tinker":           {"assembly", "learner/tinker", "policy/tinker", "learner/tinker/tinkertest"},
 	"lm":               {"assembly", "learner/embedded", "learner/tinker/tinkertest", "config"}, // config: the shape of a model in YAML
 	"lm/kernel":        {"assembly", "lm"},
-	"token/bpe":        {"assembly"},
+	"token/bpe":        {"assembly", "chat/huggingface"}, // a model's folder has its tokenizer.json
 	"chat/huggingface": {"assembly"},
 	"chat/template":    {"assembly", "chat/huggingface"},
 	"bases":            {"assembly"},
@@ -62,7 +62,7 @@ var implementations = map[string][]string{
 // format needs.
 var allowed = map[string][]string{
 	"chat/template":    {"github.com/ardanlabs/jinja"}, // Hugging Face chat templates
-	"chat/huggingface": {"github.com/ardanlabs/jinja"},
+	"chat/huggingface": {"github.com/ardanlabs/jinja", "github.com/dlclark/regexp2", "golang.org/x/text"},
 	"token/bpe":        {"github.com/dlclark/regexp2", "golang.org/x/text"},                     // tokenizer.json
 	"chat/recorded":    {"github.com/go-json-experiment/json", "github.com/klauspost/compress"}, // JSON level by level, zstd
 }

@@ -96,5 +96,15 @@ func renderer(c config.Chat) (chat.Renderer, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if !c.Tools {
+		renderer = silent{renderer}
+	}
 	return renderer, tokenizer.Size(), nil
+}
+
+// silent leaves the schemas of tools out of prompts.
+type silent struct{ chat.Renderer }
+
+func (s silent) Start(messages []chat.Message, _ []chat.Tool) ([]int32, error) {
+	return s.Renderer.Start(messages, nil)
 }

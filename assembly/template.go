@@ -1,27 +1,18 @@
 package assembly
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/huggingface"
-	"github.com/infinirl/infinirl/chat/template"
 	"github.com/infinirl/infinirl/token"
 )
 
-// Names of the files of a Hugging Face model.
-const (
-	tokenizerFile       = "tokenizer.json"
-	tokenizerConfigFile = "tokenizer_config.json"
-	templateFile        = "chat_template.jinja"
-)
+// tokenizerFile is its name in the folder of a Hugging Face model.
+const tokenizerFile = "tokenizer.json"
 
 // OwnTemplate is the name of the chat template that lies beside the tokenizer.
 const OwnTemplate = "auto"
@@ -74,7 +65,7 @@ func (t ChatTemplate) renderer(path string, tokenizer token.Tokenizer) (chat.Ren
 	if name == OwnTemplate {
 		name = folderOf(path)
 	}
-	compiled, variables, err := readTemplate(name, folderOf(path))
+	compiled, variables, err := huggingface.ReadTemplate(name, folderOf(path))
 	if err != nil {
 		return nil, err
 	}
@@ -104,80 +95,6 @@ func isFolder(path string) bool {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-// readTemplate reads the template at a path with its variables. Those of a bare
-// template stand in the tokenizer_config.json beside it, else beside the tokenizer.
-func readTemplate(path, tokenizerFolder string) (*template.Template, map[string]any, error) {
-	if isFolder(path) {
-		folder := path
-		path = filepath.Join(folder, templateFile)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			path = filepath.Join(folder, tokenizerConfigFile)
-		}
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("%s: neither %s nor %s: want the path of the template itself", folder, templateFile, tokenizerConfigFile)
-		}
-	}
-	text, err := readBounded(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	config := make(map[string]json.RawMessage)
-	if err := json.Unmarshal(text, &config); err != nil && filepath.Ext(path) == ".json" {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	} else if err != nil { // a bare template
-		config = make(map[string]json.RawMessage)
-		for _, folder := range []string{filepath.Dir(path), tokenizerFolder} {
-			beside := filepath.Join(folder, tokenizerConfigFile)
-			found, err := readBounded(beside)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err == nil {
-				err = json.Unmarshal(found, &config)
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", beside, err)
-			}
-			break
-		}
-		quoted, err := json.Marshal(string(text))
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		config["chat_template"] = quoted
-	}
-	if len(config["chat_template"]) == 0 {
-		return nil, nil, fmt.Errorf("%s: it holds no chat_template: want a file with one, or a Jinja template", path)
-	}
-	whole, err := json.Marshal(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	compiled, variables, err := template.ReadConfig(bytes.NewReader(whole), "")
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return compiled, variables, nil
-}
-
-// readBounded reads a file of at most 16 MiB: more than any template has.
-func readBounded(path string) ([]byte, error) {
-	const limit = 16 << 20
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && len(data) > limit {
-		err = errors.New("larger than 16 MiB: this is no chat template")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, nil
 }
 
 // TakesBareResults returns the error of a template that refuses results whose calls

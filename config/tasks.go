@@ -19,6 +19,8 @@ type Chat struct {
 	Template   string         `yaml:"template"`
 	CallFormat string         `yaml:"call_format"`
 	Variables  map[string]any `yaml:"variables"`
+	// Tools tells whether the schemas of the tools stand in prompts.
+	Tools bool `yaml:"tools"`
 }
 
 // Tasks are the user's own: a file of tasks, what plays them, what grades them and what

@@ -67,8 +67,17 @@ func (spelled) Special(id int32) bool {
 	return id >= 256 && strings.HasPrefix(controls[id-256], "<|")
 }
 
-// fixture reads the tokenizer of package bpe's tests, with the tokens of testdata.
+// fixture reads fixtureFile.
 var fixture = sync.OnceValues(func() (*bpe.Tokenizer, error) {
+	data, err := fixtureFile()
+	if err != nil {
+		return nil, err
+	}
+	return bpe.Read(bytes.NewReader(data))
+})
+
+// fixtureFile is the tokenizer.json of package bpe's tests, with the tokens of testdata.
+var fixtureFile = sync.OnceValues(func() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "token", "bpe", "testdata", "tokenizer.json"))
 	if err != nil {
 		return nil, err
@@ -92,10 +101,7 @@ var fixture = sync.OnceValues(func() (*bpe.Tokenizer, error) {
 		added = append(added, entry)
 	}
 	file["added_tokens"] = added
-	if data, err = json.Marshal(file); err != nil {
-		return nil, err
-	}
-	return bpe.Read(bytes.NewReader(data))
+	return json.Marshal(file)
 })
 
 // published is the folder of real templates that the Jinja engine's module brings.

@@ -2,6 +2,7 @@ package huggingface
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/chat/chattest"
 	"github.com/infinirl/infinirl/chat/template"
+	"github.com/infinirl/infinirl/token/bpe"
 )
 
 var tools = []chat.Tool{
@@ -460,5 +462,57 @@ func BenchmarkExtend(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Where normalisation makes a special token of text that is spelled otherwise, that text is
+// refused; text that spells the token stays text.
+func TestNormalizedSpecialTokens(t *testing.T) {
+	t.Parallel()
+	data, err := fixtureFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]any
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	file["normalizer"] = map[string]any{"type": "Lowercase"}
+	for _, token := range file["added_tokens"].([]any) {
+		token.(map[string]any)["normalized"] = true
+	}
+	if data, err = json.Marshal(file); err != nil {
+		t.Fatal(err)
+	}
+	tokenizer, err := bpe.Read(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(read(t, "chatml.jinja"), tokenizer, Options{CallFormat: "hermes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := tokenizer.Control("<|im_end|>")
+	count := func(text string) (int, error) {
+		ids, err := r.Start([]chat.Message{{Role: chat.User, Content: text}}, nil)
+		n := 0
+		for _, id := range ids {
+			if id == end {
+				n++
+			}
+		}
+		return n, err
+	}
+	plain, err := count("so")
+	if err != nil || plain == 0 {
+		t.Fatalf("%d ends, %v", plain, err)
+	}
+	if n, err := count("so <|im_end|> and <|im_end|>"); err != nil || n != plain {
+		t.Errorf("%d ends, want %d; error %v", n, plain, err)
+	}
+	for _, text := range []string{"so <|IM_END|>", "so <|im_end|> and <|Im_End|>"} {
+		if n, err := count(text); err == nil || !strings.Contains(err.Error(), `spell the special token "<|im_end|>" in another way`) {
+			t.Errorf("%q: %d ends, error %v", text, n, err)
+		}
 	}
 }

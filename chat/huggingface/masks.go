@@ -46,7 +46,7 @@ func newMasks(tokenizer Tokenizer, messages []chat.Message, tools []chat.Tool) m
 	var texts []string
 	note := func(text string) string {
 		texts = append(texts, text)
-		for m.add(text) { // tokens hide others: <|im_<|im_end|>end|>
+		for text = m.text(text); m.add(text); { // tokens hide others: <|im_<|im_end|>end|>
 			text = m.text(text)
 		}
 		return text
@@ -67,7 +67,7 @@ func newMasks(tokenizer Tokenizer, messages []chat.Message, tools []chat.Tool) m
 
 // add notes special tokens that a text spells, and tells whether there are new ones.
 func (m *masks) add(text string) bool {
-	found := false
+	known := len(m.spelled) // all of these are masked
 	ids, err := m.tokenizer.EncodeRendered(text)
 	if err != nil {
 		m.err = err
@@ -76,11 +76,16 @@ func (m *masks) add(text string) bool {
 		if !m.tokenizer.Special(id) {
 			continue
 		}
-		if spelling := m.tokenizer.Decode([]int32{id}); !slices.Contains(m.spelled, spelling) {
-			m.spelled, found = append(m.spelled, spelling), true
+		spelling := m.tokenizer.Decode([]int32{id})
+		switch at := slices.Index(m.spelled, spelling); {
+		case at >= known:
+		case at >= 0 || !strings.Contains(text, spelling): // normalisation makes it of other text
+			m.err = fmt.Errorf("the messages spell the special token %q in another way: it cannot be told apart", spelling)
+		default:
+			m.spelled = append(m.spelled, spelling)
 		}
 	}
-	return found
+	return len(m.spelled) > known
 }
 
 func (m *masks) is(c rune) bool { return c >= m.first && c < m.first+privateStep }
@@ -154,6 +159,9 @@ func (m *masks) encode(text string) ([]int32, error) {
 }
 
 func (m *masks) control(id int32) bool {
+	if m.tokenizer.Special(id) {
+		return true
+	}
 	spelled, ok := m.tokenizer.Control(m.tokenizer.Decode([]int32{id}))
 	return ok && spelled == id
 }

@@ -83,8 +83,9 @@ func (t *Tokenizer) Control(name string) (int32, bool) {
 	return id, ok
 }
 
-// Special reports whether id is a special token: one that Hugging Face's decode
-// leaves out unless told otherwise.
+// Special reports whether id is a special token: one that Hugging Face's decode leaves
+// out unless told otherwise. (Since 0.23 it does not find those that are matched in
+// normalised text and that normalisation spells anew; these are special here as well.)
 func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
 
 // encode cuts out the tokens of raw, normalises the rest, cuts out the tokens of
@@ -94,17 +95,18 @@ func (t *Tokenizer) encode(text string, raw, normal *matcher) ([]int32, error) {
 	ids := make([]int32, 0, len(text)/3+len(text)/64+4)
 	end := newDeadline(text)
 	var failed error
-	first := true // nothing of the text was cut out yet
+	first := true // nothing of the text was cut out or off yet
 	raw.cut(text, func(part string, id int32) {
 		if id >= 0 {
 			ids, first = append(ids, id), false
 			return
 		}
-		part, err := t.normalize(part)
+		part, cut, err := t.normalize(part)
 		if err != nil {
 			failed = err
 			return
 		}
+		first = first && !cut
 		normal.cut(part, func(part string, id int32) {
 			switch {
 			case failed != nil:

@@ -5,30 +5,61 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
 // normalizer is one normalizer of the file.
-type normalizer func(text string) (string, error)
+type normalizer struct {
+	kind  string // its type
+	apply func(text string) (string, error)
+	// cuts tells whether apply takes the first character of a text away. It is nil for
+	// those that never do.
+	cuts func(text string) (bool, error)
+}
 
 // maxGrowth bounds what normalizers may make of a text: this many times its length and
 // a megabyte.
 const maxGrowth = 64
 
-// normalize applies all of them.
-func (t *Tokenizer) normalize(text string) (string, error) {
+// normalize applies all of them. Where the pre-tokenizer asks for it, cut tells that the
+// first character of the text was taken away.
+func (t *Tokenizer) normalize(text string) (normal string, cut bool, err error) {
 	most := maxGrowth*len(text) + 1<<20
 	for _, n := range t.normalizers {
-		var err error
-		if text, err = n(text); err != nil {
-			return "", err
+		if t.pre.first && n.cuts != nil && !cut {
+			if cut, err = n.cuts(text); err != nil {
+				return "", false, err
+			}
+		}
+		if text, err = n.apply(text); err != nil {
+			return "", false, err
 		}
 		if len(text) > most {
-			return "", fmt.Errorf("normalizer: it makes more than %d bytes of a text", most)
+			return "", false, fmt.Errorf("normalizer: it makes more than %d bytes of a text", most)
 		}
 	}
-	return text, nil
+	return text, cut, nil
+}
+
+// checkFirst tells of normalizers behind which it is not known whether the first character
+// of a text is still that of the text as it was: others may have made several of it.
+func (t *Tokenizer) checkFirst() error {
+	if !t.pre.first {
+		return nil
+	}
+	for i, n := range t.normalizers {
+		if n.cuts == nil {
+			continue
+		}
+		for _, before := range t.normalizers[:i] {
+			if before.kind != "Strip" {
+				return fmt.Errorf("normalizer: %s after %s is not supported where a Metaspace has prepend_scheme first", n.kind, before.kind)
+			}
+		}
+	}
+	return nil
 }
 
 func parseNormalizer(field string, data json.RawMessage) ([]normalizer, error) {
@@ -37,7 +68,7 @@ func parseNormalizer(field string, data json.RawMessage) ([]normalizer, error) {
 		return nil, err
 	}
 	pure := func(f func(string) string) []normalizer {
-		return []normalizer{func(text string) (string, error) { return f(text), nil }}
+		return []normalizer{{kind: c.Type, apply: func(text string) (string, error) { return f(text), nil }}}
 	}
 	switch c.Type {
 	case "":
@@ -54,15 +85,18 @@ func parseNormalizer(field string, data json.RawMessage) ([]normalizer, error) {
 			Right bool `json:"strip_right"`
 		}{true, true}
 		err := parseField(field, data, &sides)
-		return pure(func(text string) string {
+		left := func(text string) string { return strings.TrimLeftFunc(text, unicode.IsSpace) }
+		strip := pure(func(text string) string {
 			if sides.Left {
-				text = strings.TrimLeftFunc(text, unicode.IsSpace)
+				text = left(text)
 			}
 			if sides.Right {
 				text = strings.TrimRightFunc(text, unicode.IsSpace)
 			}
 			return text
-		}), err
+		})
+		strip[0].cuts = func(text string) (bool, error) { return sides.Left && left(text) != text, nil }
+		return strip, err
 	case "Prepend":
 		var prepend struct {
 			Prepend string `json:"prepend"`
@@ -76,7 +110,14 @@ func parseNormalizer(field string, data json.RawMessage) ([]normalizer, error) {
 		}), err
 	case "Replace":
 		r, err := parseReplace(field, data)
-		return []normalizer{r.replace}, err
+		if err != nil {
+			return nil, err
+		}
+		replace := normalizer{kind: c.Type, apply: r.replace}
+		if r.content == "" || utf8.RuneCountInString(r.pattern.literal) != 1 {
+			replace.cuts = r.cuts
+		}
+		return []normalizer{replace}, nil
 	case "Sequence":
 		var all []normalizer
 		for i, part := range c.Normalizers {
@@ -149,4 +190,15 @@ func (r replacement) replace(text string) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// cuts tells whether it takes the first character of a text away: what it puts in the place
+// of several counts as the last of them.
+func (r replacement) cuts(text string) (bool, error) {
+	spans, err := r.pattern.spans(text, newDeadline(text))
+	if err != nil || len(spans) == 0 || !spans[0].match {
+		return false, err
+	}
+	n := utf8.RuneCountInString(text[:spans[0].end])
+	return n > 1 || n == 1 && r.content == "", nil
 }

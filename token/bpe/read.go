@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/infinirl/infinirl/bounded"
 )
@@ -48,17 +49,24 @@ func parse(data []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, locate(data, err)
 	}
+	model, err := readModel(file.Model)
+	if err != nil {
+		return nil, err
+	}
 	var t Tokenizer
 	byteLevel, err := t.pre.parse(file.PreTokenizer)
 	if err != nil {
 		return nil, err
 	}
 	t.model.characters = !byteLevel
-	vocabulary, err := t.model.parse(file.Model)
+	vocabulary, err := t.model.parse(model)
 	if err != nil {
 		return nil, err
 	}
 	if t.normalizers, err = parseNormalizer("normalizer", file.Normalizer); err != nil {
+		return nil, err
+	}
+	if err := t.checkFirst(); err != nil {
 		return nil, err
 	}
 	if t.prefix, t.suffix, err = parsePostProcessor("post_processor", file.PostProcessor); err != nil {
@@ -158,7 +166,7 @@ func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 			return err
 		}
 		if byteLevel {
-			return fmt.Errorf("%s: a step after ByteLevel is not supported", field)
+			return fmt.Errorf("%s: %q after ByteLevel is not supported: want ByteLevel last", field, c.Type)
 		}
 		var s step
 		switch c.Type {
@@ -193,8 +201,14 @@ func (p *pretokenizer) parse(data json.RawMessage) (byteLevel bool, err error) {
 		}
 	}
 	p.steps = steps
-	if len(steps) == 1 && !steps[0].prefixSpace && steps[0].metaspace == nil && steps[0].behavior == isolated && !steps[0].invert {
+	p.first = slices.ContainsFunc(steps, func(s step) bool { return s.metaspace != nil && s.metaspace.scheme == "first" })
+	switch {
+	case len(steps) == 1 && steps[0].plain():
 		p.scan = steps[0].pattern.scan
+	case len(steps) == 2 && steps[0].plain() && steps[1].plain() && steps[0].pattern.numbers:
+		if scan := steps[1].pattern.scan; scan != nil && scan.gpt2 {
+			p.scan = scan.withDigits()
+		}
 	}
 	return byteLevel, nil
 }
@@ -341,20 +355,21 @@ func (t *Tokenizer) add(tokens []addedToken, vocabulary map[string]int32) error 
 		}
 		spelling := a.Content
 		if a.Normalized {
-			if spelling, err = t.normalize(spelling); err != nil {
+			if spelling, _, err = t.normalize(spelling); err != nil {
 				return fmt.Errorf("%s.content: %w", field, err)
 			}
 			if spelling == "" {
 				return fmt.Errorf("%s.content: %q is empty when normalized", field, a.Content)
 			}
-			if spelling != a.Content && !t.model.characters {
+			// What is decoded is the token as it is matched: so does the reference since 0.23.
+			if t.model.text[id] = spelling; !t.model.characters {
 				t.model.text[id], _ = spelledBytes(spelling)
 			}
 		}
 		if a.control() {
 			t.controls[a.Content] = id
 		}
-		if a.Special && spelling == a.Content { // decode looks for the token as it is spelled
+		if a.Special {
 			t.special[id] = true
 		}
 		switch {

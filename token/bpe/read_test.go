@@ -2,7 +2,9 @@ package bpe
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -28,6 +30,8 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{root, "model", nil, `model: is missing`},
 		{root, "model", object{"type": "Unigram"}, `model.type: "Unigram" is not supported: want BPE`},
+		{root, "model", object{"type": "WordPiece"}, `model.type: "WordPiece" is not supported: want BPE`},
+		{root, "model", object{}, `model.vocab: is missing`},
 		{root, "added_tokens", "none", `added_tokens: want an array, got string`},
 		{root, "model", "BPE", `model: want an object, got string`},
 		{model, "vocab", object{}, `model.vocab: is empty`},
@@ -57,7 +61,7 @@ func TestBadFiles(t *testing.T) {
 		{root, "pre_tokenizer", object{"type": "Punctuation", "behavior": "x"}, `pre_tokenizer.behavior: "x" is not supported`},
 		{root, "pre_tokenizer", object{"type": "CharDelimiterSplit"}, `pre_tokenizer.delimiter: "": want one character`},
 		{root, "normalizer", object{"type": "Replace", "pattern": object{}}, `normalizer.pattern: want a Regex or a String`},
-		{root, "pre_tokenizer", object{"type": "Sequence", "pretokenizers": []any{object{"type": "ByteLevel"}, object{"type": "ByteLevel"}}}, `pre_tokenizer.pretokenizers[1]: a step after ByteLevel is not supported`},
+		{root, "pre_tokenizer", object{"type": "Sequence", "pretokenizers": []any{object{"type": "ByteLevel"}, object{"type": "ByteLevel"}}}, `pre_tokenizer.pretokenizers[1]: "ByteLevel" after ByteLevel is not supported: want ByteLevel last`},
 		{step, "behavior", "Sideways", `pre_tokenizer.pretokenizers[0].behavior: "Sideways" is not supported: want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous`},
 		{step, "pattern", object{}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},
 		{step, "pattern", object{"String": ""}, `pre_tokenizer.pretokenizers[0].pattern: want a Regex or a String that is not empty`},
@@ -82,6 +86,35 @@ func TestBadFiles(t *testing.T) {
 		_, err := Read(bytes.NewReader(marshal(t, file)))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s = %v: got error %q, want %q", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// Where a Metaspace asks for the beginning of a text, what cuts it off has to come first.
+func TestBeginningsThatAreLost(t *testing.T) {
+	t.Parallel()
+	strip, prepend := object{"type": "Strip"}, object{"type": "Prepend", "prepend": "x"}
+	replace := func(from, to string) object {
+		return object{"type": "Replace", "pattern": object{"String": from}, "content": to}
+	}
+	for _, c := range []struct {
+		normalizers []any
+		scheme      string
+		want        string
+	}{
+		{[]any{prepend, strip}, "first", "tokenizer.json: normalizer: Strip after Prepend is not supported where a Metaspace has prepend_scheme first"},
+		{[]any{strip, replace("ab", "c"), strip}, "first", "Strip after Replace is not supported"},
+		{[]any{prepend, replace("a", "")}, "first", "Replace after Prepend is not supported"},
+		{[]any{prepend, strip}, "always", ""},
+		{[]any{strip, replace("a", ""), prepend, replace("a", "bc")}, "first", ""},
+	} {
+		file := readFixture(t)
+		file["added_tokens"] = []any{}
+		file["normalizer"] = object{"type": "Sequence", "normalizers": c.normalizers}
+		file["pre_tokenizer"] = object{"type": "Sequence", "pretokenizers": []any{object{"type": "Metaspace", "prepend_scheme": c.scheme}, object{"type": "ByteLevel"}}}
+		_, err := Read(bytes.NewReader(marshal(t, file)))
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) && c.want != "" {
+			t.Errorf("%v, %s: error %v, want %q", c.normalizers, c.scheme, err, c.want)
 		}
 	}
 }
@@ -111,6 +144,19 @@ func FuzzRead(f *testing.F) {
 	field(file, "model")["merges"] = []any{"a b"}
 	file["added_tokens"] = []any{addedToken{ID: 3, Content: "<|x|>", Special: true}}
 	f.Add(marshal(f, file))
+	for _, family := range families(f) {
+		var file object
+		if err := json.Unmarshal(family.Tokenizer, &file); err != nil {
+			f.Fatal(err)
+		}
+		vocabulary := object{"a": 4, "b": 5, "ab": 6, "<0x61>": 7, "▁": 8}
+		for i, token := range file["added_tokens"].([]any) {
+			vocabulary[token.(object)["content"].(string)] = i
+		}
+		model := field(file, "model")
+		model["vocab"], model["merges"] = vocabulary, []any{"a b"}
+		f.Add(marshal(f, file))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tokenizer, err := Read(bytes.NewReader(data))
 		if err != nil {

@@ -14,7 +14,7 @@ func realFile(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	folder := os.Getenv("INFINIRL_TOKENIZERS")
 	if folder == "" {
-		t.Skip("INFINIRL_TOKENIZERS names no folder with qwen3/tokenizer.json and llama3/tokenizer.json: see compare/run.sh")
+		t.Skip("INFINIRL_TOKENIZERS names no folder with qwen3/tokenizer.json, llama3/tokenizer.json and smollm2/tokenizer.json: see compare/run.sh")
 	}
 	file, err := os.Open(filepath.Join(folder, name, "tokenizer.json"))
 	if err != nil {
@@ -37,6 +37,7 @@ func TestRealFiles(t *testing.T) {
 		want []int32
 	}{
 		{"qwen3", 151669, "<|im_start|>user\nDon't 123 été<|im_end|>", []int32{151644, 872, 198, 8002, 944, 220, 16, 17, 18, 23639, 151645}},
+		{"smollm2", 49152, "<|im_start|>user\nDon't 123 été<|im_end|>", []int32{1, 4093, 198, 8084, 982, 216, 33, 34, 35, 216, 19380, 2756, 2}},
 		{"llama3", 128256, "<|begin_of_text|>Don't 123 été", []int32{128000, 8161, 956, 220, 4513, 24560}},
 	} {
 		tokenizer := realFile(t, c.name)
@@ -66,7 +67,7 @@ func TestRealFiles(t *testing.T) {
 // at memory speed that would take well under a nanosecond a byte. The time goes
 // into a look-up of each piece in a table larger than the first-level cache.
 func BenchmarkEncode(b *testing.B) {
-	for _, name := range []string{"fixture", "qwen3", "llama3"} {
+	for _, name := range []string{"fixture", "qwen3", "llama3", "smollm2"} {
 		b.Run(name, func(b *testing.B) {
 			var tokenizer *Tokenizer
 			if name == "fixture" {

@@ -13,7 +13,7 @@ const (
 // matched by some alternative, so that matches are adjacent.
 type scanner struct {
 	gpt2   bool
-	digits int // how many number characters a piece holds, other than GPT-2's
+	digits int // how many number characters a piece holds; of GPT-2's 0, any number, or 1
 	class  *classTable
 }
 
@@ -30,6 +30,13 @@ func knownPattern(expression string) *scanner {
 	return nil
 }
 
+// withDigits returns the scanner of GPT-2's pattern behind a step that makes every number
+// character a piece, which SmolLM2 and StarCoder have.
+func (s *scanner) withDigits() *scanner { return &scanner{gpt2: true, digits: 1, class: s.class} }
+
+// apart tells that a number character is a piece and no pattern looks beyond it.
+func (s *scanner) apart(class uint8) bool { return s.gpt2 && s.digits == 1 && class == number }
+
 // next returns the end of the match that starts at text[start:], in which the
 // alternatives of the pattern are tried in order.
 func (s *scanner) next(text string, start int) int {
@@ -43,16 +50,27 @@ func (s *scanner) next(text string, start int) int {
 	}
 
 	if s.gpt2 {
+		if s.apart(class) {
+			return start + size
+		}
 		// ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+, each with one space before
 		if first == ' ' && start+1 < len(text) {
-			if following, n := s.at(text, start+1); following != space && following != newline {
+			if following, n := s.at(text, start+1); following != space && following != newline && !s.apart(following) {
 				return s.run(text, start+1+n, following)
 			}
 		}
 		if class != space && class != newline {
 			return s.run(text, start+size, class)
 		}
-		return s.spaces(text, start, false)
+		end := s.spaces(text, start, false)
+		if s.digits == 1 && end < len(text) { // a last space does not go with a number
+			if class, size := s.at(text, end); (class == space || class == newline) && end+size < len(text) {
+				if class, _ := s.at(text, end+size); class == number {
+					return end + size
+				}
+			}
+		}
+		return end
 	}
 
 	switch class {

@@ -27,8 +27,26 @@ func FuzzScanner(f *testing.F) {
 	) {
 		f.Add(text)
 	}
+	// SmolLM2's: a scanner for two steps.
+	var two pretokenizer
+	if _, err := two.parse([]byte(`{"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false}]}`)); err != nil || two.scan == nil {
+		f.Fatalf("no scanner for Digits and GPT-2's pattern (error %v)", err)
+	}
+	f.Add("a 1  2 \n3\t\t44 's5's x6 !7 ½\u3000\u0663 \u00a0 8")
 	f.Fuzz(func(t *testing.T, text string) {
 		text = validUTF8(text)
+		var got []string
+		for start := 0; start < len(text); {
+			end := two.scan.next(text, start)
+			got, start = append(got, text[start:end]), end
+		}
+		want, err := two.split(text, true, newDeadline(text))
+		if text == "" {
+			want = nil
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("Digits and GPT-2's pattern of %q: got %q, want %q, error %v", text, got, want, err)
+		}
 		for _, twin := range twins {
 			got, want := spans(t, twin.scan, text), spans(t, twin.general, text)
 			if !slices.Equal(got, want) {
@@ -54,6 +72,20 @@ func TestClasses(t *testing.T) {
 		if got[class] != n {
 			t.Errorf("class %d has %d characters, want %d", class, got[class], n)
 		}
+	}
+}
+
+// TestPunctuation counts the punctuation of the reference.
+func TestPunctuation(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for r := range rune(utf8.MaxRune + 1) {
+		if isPunctuation(r) {
+			n++
+		}
+	}
+	if n != 726 {
+		t.Errorf("%d characters, want 726", n)
 	}
 }
 

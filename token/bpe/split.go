@@ -15,6 +15,7 @@ type pretokenizer struct {
 	// scan does all the steps at once for the pipelines of the known families.
 	scan  *scanner
 	steps []step
+	first bool // a step treats the beginning of a text in its own way
 }
 
 // step is one pre-tokenizer of the file.
@@ -24,6 +25,11 @@ type step struct {
 	pattern     *pattern   // then cut, if there is a pattern
 	behavior    behavior
 	invert      bool // what the pattern does not match is the delimiter
+}
+
+// plain tells that it cuts at a pattern, keeps what the pattern finds, and does no more.
+func (s *step) plain() bool {
+	return s.pattern != nil && !s.prefixSpace && s.metaspace == nil && s.behavior == isolated && !s.invert
 }
 
 // behavior says what becomes of the delimiters that a pattern finds.
@@ -145,6 +151,7 @@ func (b behavior) apply(spans []span) []span {
 type pattern struct {
 	literal string
 	class   func(rune) bool // every character of a class is a delimiter
+	numbers bool            // the class is that of Digits
 	words   bool            // every word, and every run of other characters than space
 	scan    *scanner
 	regexp  *regexp2.Regexp

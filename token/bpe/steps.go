@@ -56,7 +56,7 @@ func parseStep(kind, field string, data json.RawMessage) (step, error) {
 		var digits struct {
 			Individual bool `json:"individual_digits"`
 		}
-		s.pattern.class = isNumeric
+		s.pattern.class, s.pattern.numbers = isNumeric, true
 		err := parseField(field, data, &digits)
 		if !digits.Individual {
 			s.behavior = contiguous
@@ -111,12 +111,32 @@ func (b behavior) check(field string) error {
 // isNumeric is Rust's char::is_numeric.
 func isNumeric(r rune) bool { return unicode.IsNumber(representative(r)) }
 
-// isPunctuation is the reference's: ASCII's, and the categories of punctuation.
+// isPunctuation is the reference's: ASCII's, and the categories of punctuation in
+// Unicode 8.
 func isPunctuation(r rune) bool {
-	if r < utf8.RuneSelf {
+	switch {
+	case r < utf8.RuneSelf:
 		return r > ' ' && r < 0x7f && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	case r == 0x166D || r == 0x111C9: // no longer
+		return true
 	}
-	return unicode.IsPunct(r)
+	return unicode.IsPunct(r) && !unicode.Is(laterPunctuation, r)
+}
+
+// laterPunctuation are the characters that Unicode 9 to 16 have added to it.
+var laterPunctuation = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x61D, 0x61D, 1}, {0x9FD, 0x9FD, 1}, {0xA76, 0xA76, 1}, {0xC77, 0xC77, 1}, {0xC84, 0xC84, 1}, {0x1B4E, 0x1B4F, 1},
+		{0x1B7D, 0x1B7F, 1}, {0x2E43, 0x2E4F, 1}, {0x2E52, 0x2E5D, 1},
+	},
+	R32: []unicode.Range32{
+		{0x10D6E, 0x10D6E, 1}, {0x10EAD, 0x10EAD, 1}, {0x10F55, 0x10F59, 1}, {0x10F86, 0x10F89, 1}, {0x113D4, 0x113D5, 1},
+		{0x113D7, 0x113D8, 1}, {0x1144B, 0x1144F, 1}, {0x1145A, 0x1145B, 1}, {0x1145D, 0x1145D, 1}, {0x11660, 0x1166C, 1},
+		{0x116B9, 0x116B9, 1}, {0x1183B, 0x1183B, 1}, {0x11944, 0x11946, 1}, {0x119E2, 0x119E2, 1}, {0x11A3F, 0x11A46, 1},
+		{0x11A9A, 0x11A9C, 1}, {0x11A9E, 0x11AA2, 1}, {0x11B00, 0x11B09, 1}, {0x11BE1, 0x11BE1, 1}, {0x11C41, 0x11C45, 1},
+		{0x11C70, 0x11C71, 1}, {0x11EF7, 0x11EF8, 1}, {0x11F43, 0x11F4F, 1}, {0x11FFF, 0x11FFF, 1}, {0x12FF1, 0x12FF2, 1},
+		{0x16D6D, 0x16D6F, 1}, {0x16E97, 0x16E9A, 1}, {0x16FE2, 0x16FE2, 1}, {0x1E5FF, 0x1E5FF, 1}, {0x1E95E, 0x1E95F, 1},
+	},
 }
 
 // wordSpans calls add for each match of \w+|[^\w\s]+.

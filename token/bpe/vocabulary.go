@@ -41,29 +41,36 @@ func spelledBytes(spelling string) (text string, ok bool) {
 	return string(bytes), true
 }
 
-// parse reads model and returns the vocabulary by spelling.
-func (m *model) parse(data json.RawMessage) (map[string]int32, error) {
+// modelFile is the field model.
+type modelFile struct {
+	Type         string            `json:"type"`
+	Dropout      *float64          `json:"dropout"`
+	UnkToken     *string           `json:"unk_token"`
+	Prefix       *string           `json:"continuing_subword_prefix"`
+	Suffix       *string           `json:"end_of_word_suffix"`
+	FuseUnk      bool              `json:"fuse_unk"`
+	ByteFallback bool              `json:"byte_fallback"`
+	IgnoreMerges bool              `json:"ignore_merges"`
+	Vocab        json.RawMessage   `json:"vocab"`
+	Merges       []json.RawMessage `json:"merges"`
+}
+
+// readModel reads model as far as the file's other parts do not matter. It tells of a file
+// of another kind before any of these is read, which are not supported either as a rule.
+func readModel(data json.RawMessage) (modelFile, error) {
+	var file modelFile
 	if absent(data) {
-		return nil, fmt.Errorf("model: is missing")
+		return file, fmt.Errorf("model: is missing")
 	}
-	var file struct {
-		Type         string            `json:"type"`
-		Dropout      *float64          `json:"dropout"`
-		UnkToken     *string           `json:"unk_token"`
-		Prefix       *string           `json:"continuing_subword_prefix"`
-		Suffix       *string           `json:"end_of_word_suffix"`
-		FuseUnk      bool              `json:"fuse_unk"`
-		ByteFallback bool              `json:"byte_fallback"`
-		IgnoreMerges bool              `json:"ignore_merges"`
-		Vocab        json.RawMessage   `json:"vocab"`
-		Merges       []json.RawMessage `json:"merges"`
-	}
-	if err := parseField("model", data, &file); err != nil {
-		return nil, err
-	}
+	err := parseField("model", data, &file)
 	if file.Type != "BPE" && file.Type != "" { // old files leave the type out
-		return nil, unsupported("model.type", file.Type, "BPE")
+		return file, unsupported("model.type", file.Type, "BPE") // whose fields may be others
 	}
+	return file, err
+}
+
+// parse reads the model and returns the vocabulary by spelling.
+func (m *model) parse(file modelFile) (map[string]int32, error) {
 	switch {
 	case file.Dropout != nil && *file.Dropout != 0:
 		return nil, fmt.Errorf("model.dropout: %v is not supported: want null, for merges at random cannot be reproduced", *file.Dropout)

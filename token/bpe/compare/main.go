@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,8 +56,41 @@ type testCase struct {
 // tally counts comparisons and differences of one category.
 type tally struct{ strings, encoded, encodeDiffers, decoded, decodeDiffers int }
 
+func (n *tally) add(m *tally) {
+	n.strings += m.strings
+	n.encoded += m.encoded
+	n.encodeDiffers += m.encodeDiffers
+	n.decoded += m.decoded
+	n.decodeDiffers += m.decodeDiffers
+}
+
+// tallies counts by names.
+type tallies map[string]*tally
+
+func (t tallies) of(name string) *tally {
+	if t[name] == nil {
+		t[name] = new(tally)
+	}
+	return t[name]
+}
+
+// print prints a table and returns the sum.
+func (t tallies) print(what string) *tally {
+	row := func(name string, n *tally) {
+		fmt.Printf("%-18s %8d %10d %8d %10d %8d\n", name, n.strings, n.encoded, n.encodeDiffers, n.decoded, n.decodeDiffers)
+	}
+	fmt.Printf("%-18s %8s %10s %8s %10s %8s\n", what, "cases", "encodings", "differ", "decodings", "differ")
+	total := new(tally)
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		row(name, t[name])
+		total.add(t[name])
+	}
+	row("all", total)
+	return total
+}
+
 func check(args []string) error {
-	counts := make(map[string]*tally)
+	categories, files := make(tallies), make(tallies)
 	shown := 0
 	differ := func(format string, args ...any) int {
 		if shown++; shown <= 20 {
@@ -69,17 +103,18 @@ func check(args []string) error {
 		if err != nil {
 			return err
 		}
+		// Of many variants all are one.
+		name, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(args[1]), ".jsonl"), "-")
 		err = lines(args[1], func(line []byte) error {
 			var c testCase
 			if err := json.Unmarshal(line, &c); err != nil {
 				return err
 			}
-			n := counts[c.Category]
-			if n == nil {
-				n = new(tally)
-				counts[c.Category] = n
-			}
-			n.strings++
+			n := &tally{strings: 1}
+			defer func() {
+				categories.of(c.Category).add(n)
+				files.of(name).add(n)
+			}()
 			same := func(what string, got, want []int32) {
 				n.encoded++
 				if !slices.Equal(got, want) {
@@ -119,36 +154,12 @@ func check(args []string) error {
 			return fmt.Errorf("%s: %w", args[1], err)
 		}
 	}
-	fmt.Printf("%-18s %8s %10s %8s %10s %8s\n", "category", "cases", "encodings", "differ", "decodings", "differ")
-	total := new(tally)
-	for _, category := range slices.Sorted(mapKeys(counts)) {
-		n := counts[category]
-		n.print(category)
-		total.strings += n.strings
-		total.encoded += n.encoded
-		total.encodeDiffers += n.encodeDiffers
-		total.decoded += n.decoded
-		total.decodeDiffers += n.decodeDiffers
-	}
-	total.print("all")
+	categories.print("category")
+	total := files.print("file")
 	if n := total.encodeDiffers + total.decodeDiffers; n > 0 {
 		return fmt.Errorf("%d results differ", n)
 	}
 	return nil
-}
-
-func (n *tally) print(category string) {
-	fmt.Printf("%-18s %8d %10d %8d %10d %8d\n", category, n.strings, n.encoded, n.encodeDiffers, n.decoded, n.decodeDiffers)
-}
-
-func mapKeys(counts map[string]*tally) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for category := range counts {
-			if !yield(category) {
-				return
-			}
-		}
-	}
 }
 
 func stream(t *bpe.Tokenizer, ids []int32) string {

@@ -11,6 +11,8 @@ usage: reference.py cases TOKENIZER_JSON OUT.jsonl
 
 import ast
 import base64
+import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -28,6 +30,12 @@ EACH = 2000  # strings of each category
 ISOLATED = {"type": "Split", "behavior": "Isolated", "invert": False}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT2 = dict(BYTE_LEVEL, use_regex=True)
+QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+DEEPSEEK = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""".replace(r"\r\n", "\r\n")
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and not 0x1C <= ord(c) <= 0x1F] + ["\u200b", "\u180e", "\ufeff"]
 SCRIPTS = [
@@ -43,25 +51,39 @@ EMOJI = (
     + ["\u200d", "\ufe0f", "\u20e3"] + [chr(c) for c in range(0x1F3FB, 0x1F400)] + [chr(c) for c in range(0x1F1E6, 0x1F200)]
 )
 COMPOSED = [c for c in map(chr, range(0x30000)) if unicodedata.normalize("NFD", c) != c]
+CONTROLS = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in ("Cc", "Cf")] + list("\ue000\uf8ff\ufdd0\ufffe\uffff\U000f0000\U0010ffff")
 ANY = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
+@functools.cache
 def sources():
     """Python's own library: code."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
     return [p.read_text("utf-8", "replace") for p in sorted(folder.glob("*.py")) + sorted(folder.glob("*/*.py")) if "packages" not in str(p) and "test" not in str(p)]
 
 
+@functools.cache
 def prose():
     """Python's own manual: English."""
     strings = [n.value for source in sources() for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return list(pydoc_data.topics.topics.values()) + [s for s in strings if len(s) > 300 and " the " in s]
 
 
-def strings(added):
-    """Yields (category, bytes)."""
+@functools.cache
+def languages():
+    """The translations of Django: text in a hundred languages, one text each."""
+    folder = pathlib.Path(importlib.util.find_spec("django").origin).parent
+    texts = []
+    for path in sorted(folder.glob("**/*.po")):
+        translated = path.read_text("utf-8").split('msgstr "')[1:]
+        texts.append(" ".join(ast.literal_eval('"' + t.split("\n")[0]) for t in translated))
+    return [t for t in texts if len(t) > 1000]
+
+
+def strings(added, part=1):
+    """Yields (category, bytes): all of them, or a part."""
     r = random.Random(20250)
-    code, english = "\n".join(sources()), "\n".join(prose())
+    code, english, translations = "\n".join(sources()), "\n".join(prose()), languages()
 
     def cut(text):
         at, n = r.randrange(len(text)), r.choice([1, 5, 20, 100, 400])
@@ -124,6 +146,9 @@ def strings(added):
     def unicode():
         return "".join(chr(r.choice(ANY)) if r.random() < 0.8 else r.choice(" a'1\n") for _ in range(r.randint(1, 30)))
 
+    def control():
+        return "".join(r.choice([r.choice(CONTROLS), r.choice(CONTROLS), chr(r.randrange(32)), "a", " ", "1", "é"]) for _ in range(r.randint(1, 20)))
+
     def long():
         alphabet = r.choice(["a", "ab", "abcdefghijklmnopqrstuvwxyz", "ABCdefgh", "中文字符的一是在不了", "=-_", " ", " \n", "αβγδабвгд", "éèàü"])
         return "".join(r.choice(alphabet) for _ in range(r.choice([50, 100, 150, 500]))) + r.choice(["", " end", "\n"])
@@ -133,13 +158,16 @@ def strings(added):
         "code": lambda: cut(code), "English": lambda: cut(english), "emoji": emoji, "white space": whitespace,
         "mixed scripts": mixed, "combining marks": combining, "invalid UTF-8": invalid, "special tokens": special,
         "digits": digits, "contractions": contraction, "ASCII": ascii, "any characters": unicode, "long pieces": long,
+        "languages": lambda: cut(r.choice(translations)), "control characters": control,
     }.items():
-        for _ in range(EACH):
+        for _ in range(round(EACH * part)):
             text = make()
             yield category, text if isinstance(text, bytes) else text.encode()
     # Every character there is, in three surroundings up to the last plane with letters.
     for i in range(0, len(ANY), 128):
         for between in (" ", "a", "1'") if ANY[i] < 0x34000 else (" ",):
+            if part < 1 and r.random() > part:
+                continue
             yield "every character", between.join(map(chr, ANY[i : i + 128])).encode()
 
 
@@ -148,15 +176,15 @@ def encode64(data):
 
 
 def attempt(tokenizer, text):
-    """Returns the ids, or None where it panics: where white space that a token strips is itself a token."""
+    """Returns the ids, or None where it panics: where what a token strips is itself a token, or normalised to longer characters."""
     try:
         return tokenizer.encode(text, add_special_tokens=False).ids if tokenizer else None
     except BaseException as error:
-        if "bad split" not in str(error):
+        if "bad split" not in str(error) and "not a char boundary" not in str(error):
             raise
 
 
-def cases(path, out, limit=None):
+def cases(path, out, part=1):
     described = json.load(open(path, encoding="utf-8"))
     whole = tokenizers.Tokenizer.from_str(json.dumps(described))
     # Plain text: without the control tokens, which are special or matched before normalisation.
@@ -169,12 +197,17 @@ def cases(path, out, limit=None):
     except BaseException:
         plain = None
     added = [t["content"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"]]
+    # decode does not find special tokens that normalisation spells anew.
+    special = {t["id"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"] if t["special"]}
+    hidden = {t["id"] for t in json.load(open(path, encoding="utf-8"))["added_tokens"] if t["special"] and whole.id_to_token(t["id"]) != t["content"]}
+
+    def skipped(ids):
+        return whole.decode([i for i in ids if i not in special] if hidden else ids, skip_special_tokens=True)
+
     r = random.Random(7)
     known = sorted(whole.get_vocab().values())
     with open(out, "w") as file:
-        for n, (category, data) in enumerate(strings(added)):
-            if limit and r.random() > limit:
-                continue
+        for category, data in strings(added, part):
             text = data.decode("utf-8", "replace")
             rendered = attempt(whole, text)
             if rendered is None:
@@ -184,13 +217,13 @@ def cases(path, out, limit=None):
                 "plain": attempt(plain, text),
                 "wrapped": whole.encode(text, add_special_tokens=True).ids,
                 "decoded": whole.decode(rendered, skip_special_tokens=False),
-                "skipped": whole.decode(rendered, skip_special_tokens=True),
+                "skipped": skipped(rendered),
             }
             print(json.dumps(case), file=file)
-        for _ in range(EACH if not limit else 200):
+        for _ in range(EACH if part == 1 else 200):
             ids = [r.choice(known) if r.random() < 0.5 else r.randrange(256) for _ in range(r.randint(1, 40))]
             ids = [i for i in ids if whole.id_to_token(i) is not None]
-            case = {"category": "ids at random", "ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False), "skipped": whole.decode(ids, skip_special_tokens=True)}
+            case = {"category": "ids at random", "ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False), "skipped": skipped(ids)}
             print(json.dumps(case), file=file)
 
 
@@ -226,9 +259,9 @@ def variants(fixture, folder):
             if r.random() < 0.7:
                 model["byte_fallback"] = True
                 wanted = sorted({"<0x%02X>" % b for t in gone for b in t.encode()})
-                for spelling, number in zip(wanted if r.random() < 0.7 else wanted[: len(wanted) // 2], free):
-                    model["vocab"][spelling] = number
-                    free = free[1:]
+                wanted = wanted[: len(free) - 1] if r.random() < 0.7 else wanted[: len(wanted) // 2]
+                for spelling in wanted:
+                    model["vocab"][spelling] = free.pop(0)
             if r.random() < 0.5:
                 model["unk_token"], model["fuse_unk"] = "<unk>", r.random() < 0.5
                 model["vocab"]["<unk>"] = free.pop()
@@ -240,7 +273,7 @@ def variants(fixture, folder):
             v["post_processor"] = r.choice([template, {"type": "Sequence", "processors": [GPT2, template]}])
         path = os.path.join(folder, "variant-%02d.json" % n)
         json.dump(v, open(path, "w"))
-        cases(path, path + "l", limit=0.02)
+        cases(path, path + "l", part=0.02)
 
 
 def pretokenizer(r, patterns, behaviors):
@@ -283,6 +316,11 @@ def characters(folder):
         chosen = r.sample(normalizers, r.randrange(4))
         v["normalizer"] = r.choice([None, {"type": "Sequence", "normalizers": chosen}, chosen[0] if chosen else None])
         metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": r.choice(["always", "never", "first"]), "split": r.random() < 0.6}
+        if metaspace["prepend_scheme"] == "first":  # what can cut off the beginning of a text comes first
+            chosen.sort(key=lambda n: n["type"] != "Strip" and 1 + (n["type"] != "Replace"))
+            chosen = [n for i, n in enumerate(chosen) if n["type"] != "Replace" or n["content"] == "▁" or chosen[i - 1]["type"] == "Strip" or i == 0]
+            if v["normalizer"]:
+                v["normalizer"] = {"type": "Sequence", "normalizers": chosen}
         steps = [pretokenizer(r, patterns, behaviors) for _ in range(r.randrange(3))]
         if r.random() < 0.5:
             steps.insert(r.randrange(len(steps) + 1), metaspace)
@@ -298,34 +336,54 @@ def characters(folder):
         if r.random() < 0.3:
             model["unk_token"] = None
         for token in v["added_tokens"]:
-            for flag in ("single_word", "lstrip", "rstrip", "special"):
-                if r.random() < 0.2:
+            for flag in ("single_word", "lstrip", "rstrip", "special", "normalized"):
+                if r.random() < 0.2 and (flag != "normalized" or token["content"].strip()):  # else it may be nothing
                     token[flag] = not token[flag]
         if r.random() < 0.5:
             v["post_processor"] = begin_template(v["added_tokens"][1])
         path = os.path.join(folder, "characters-%02d.json" % n)
         json.dump(v, open(path, "w"))
-        cases(path, path + "l", limit=0.01)
+        cases(path, path + "l", part=0.01)
 
 
 def golden(folder):
-    """Writes ../testdata/characters.jsonl: settings of small models, one a line, each with texts and what the reference makes of them."""
-    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ"]
+    """Writes ../testdata/families.jsonl: small models set up as those of the families, one a line, each with texts and what the reference makes of them."""
+    texts = ["", " ", "Hello, world!", "  two  spaces\n\nand 12345 + 6½ = x", "naïve café 中文字符 🙂 \u0301e\u0301", "İstanbul ſ K ﬁ Σς", "it's <s>a <|user|> b</s>", "▁x▁▁y", "a_b-c(d) \u3000e\t…«f»", "l'été\r\n١٢٣ Ⅷ",
+             "\x00\x1f\x7f\u0085 \u200b\ufeff\ufffd", "  <|user|>  the cat<|user|>\n x<|user|>y ", "HelloWorld'LL I'm//\n\n\n   end  ", "a\u061db\u166dc\u2e43-\u00bf"]
     corpus = ["the cat sat on the mat and the dog ran to the house in 2024, 12345 times", "hello world hello there cat's café"] * 5
+    r = random.Random(11)
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
     chain = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
-    llama = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+    strip = {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    prepend = [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]
+    llama = {"type": "Sequence", "normalizers": prepend}
+    sequence = lambda *parts: {"type": "Sequence", "pretokenizers": list(parts)}
+    splits = lambda *patterns: sequence(*[dict(ISOLATED, pattern={"Regex": p}) for p in patterns], BYTE_LEVEL)
+    digits = {"type": "Digits", "individual_digits": True}
+    # Name, normalizer, pre-tokenizer, decoder, byte_fallback, and what else differs.
     settings = [
-        (llama, None, {"type": "Sequence", "decoders": chain + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, True),
-        (llama["normalizers"][1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True),
-        (None, metaspace, metaspace, True),
-        (None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False),
-        ({"type": "NFKC"}, {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": True}]}, {"type": "Fuse"}, False),
-        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}]}, {"type": "Fuse"}, True),
-        (None, {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT2]}, GPT2, False),
+        ("Llama 2", llama, None, strip, True, {}),
+        ("Gemma", prepend[1], {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, {"type": "Sequence", "decoders": chain}, True, {}),
+        ("Mistral v3", None, dict(metaspace, split=False), strip, True, {}),
+        ("Metaspace first", None, metaspace, metaspace, True, {}),
+        ("Metaspace always", None, dict(metaspace, prepend_scheme="always", split=False), dict(metaspace, prepend_scheme="always"), False, {}),
+        ("words", {"type": "NFKC"}, sequence({"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, digits), {"type": "Fuse"}, False, {}),
+        ("lower case", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]}, sequence({"type": "Whitespace"}, {"type": "Digits", "individual_digits": False}), {"type": "Fuse"}, True, {}),
+        ("stripped before Metaspace", {"type": "Strip", "strip_left": True, "strip_right": False}, metaspace, metaspace, True, {}),
+        ("replaced before Metaspace", {"type": "Replace", "pattern": {"Regex": "^(it|Hello|l)|  +"}, "content": " "}, metaspace, metaspace, True, {}),
+        ("punctuation", None, sequence({"type": "Punctuation", "behavior": "Contiguous"}, BYTE_LEVEL), GPT2, False, {}),
+        ("SmolLM2", None, sequence(digits, GPT2), GPT2, False, {}),
+        ("GPT-2 with a space before", None, dict(GPT2, add_prefix_space=True), GPT2, False, {}),
+        ("Qwen 2", {"type": "NFC"}, splits(QWEN2), GPT2, False, {}),
+        ("Llama 3", None, splits(QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")), GPT2, False, {"ignore_merges": True, "sequence": True}),
+        ("DeepSeek", {"type": "Sequence", "normalizers": []}, splits(r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK), GPT2, False, {}),
+        ("gpt-oss", None, splits(O200K), GPT2, False, {"ignore_merges": True}),
+        ("added tokens strip", None, splits(QWEN2), GPT2, False, {"lstrip": True, "rstrip": True}),
+        ("added tokens are words", llama, None, strip, True, {"single_word": True, "normalized": True, "special": False}),
+        ("added tokens are normalized", {"type": "Lowercase"}, GPT2, GPT2, False, {"normalized": True, "content": "THE CAT"}),
     ]
-    with open(os.path.join(folder, "characters.jsonl"), "w") as file:
-        for normalizer, pre_tokenizer, decoder, fallback in settings:
+    with open(os.path.join(folder, "families.jsonl"), "w") as file:
+        for name, normalizer, pre_tokenizer, decoder, fallback, other in settings:
             t = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=fallback))
             level = decoder["type"] == "ByteLevel"
             if level:
@@ -334,17 +392,25 @@ def golden(folder):
                 t.normalizer = tokenizers.normalizers.Replace(" ", "▁")
                 t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
             alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if level else []
-            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=["<unk>", "<s>", "</s>", "<|user|>"], initial_alphabet=alphabet, show_progress=False))
+            special = ["<unk>", "<s>", "</s>", other.get("content", "<|user|>")]
+            t.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=90 + 256 * level, special_tokens=special, initial_alphabet=alphabet, show_progress=False))
             described = json.loads(t.to_str())
             for b in range(256 if fallback else 0):
                 described["model"]["vocab"]["<0x%02X>" % b] = len(described["model"]["vocab"])
-            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor=begin_template(described["added_tokens"][1]))
+            begin = begin_template(described["added_tokens"][1])
+            described.update(normalizer=normalizer, pre_tokenizer=pre_tokenizer, decoder=decoder, post_processor={"type": "Sequence", "processors": [GPT2, begin]} if "sequence" in other else begin)
+            described["model"]["ignore_merges"] = other.get("ignore_merges", False)
+            added = described["added_tokens"][3]
+            added.update({flag: value for flag, value in other.items() if flag in added})
             whole = tokenizers.Tokenizer.from_str(json.dumps(described))
             results = []
             for text in texts:
                 ids = whole.encode(text, add_special_tokens=False).ids
                 results.append({"text": text, "ids": ids, "wrapped": whole.encode(text).ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
-            print(json.dumps({"tokenizer": described, "cases": results}), file=file)
+            for _ in range(4):
+                ids = [r.randrange(whole.get_vocab_size()) for _ in range(12)]
+                results.append({"ids": ids, "decoded": whole.decode(ids, skip_special_tokens=False)})
+            print(json.dumps({"name": name, "tokenizer": described, "cases": results}), file=file)
 
 
 def begin_template(token):
@@ -361,7 +427,7 @@ def template(path, out):
     described = json.load(open(path, encoding="utf-8"))
     described["post_processor"] = {"type": "Sequence", "processors": [described["post_processor"], begin_template(described["added_tokens"][0])]}
     json.dump(described, open(out, "w"))
-    cases(out, out + "l", limit=0.05)
+    cases(out, out + "l", part=0.05)
 
 
 def corpus(folder):
