@@ -112,7 +112,7 @@ func SaveModel(cfg config.Config, model *lm.Model, dir string) error {
 			return err
 		}
 		from := folderOf(cmp.Or(cfg.Chat.Tokenizer, cfg.Base))
-		for _, name := range []string{tokenizerFile, tokenizerConfigFile, templateFile} {
+		for _, name := range []string{tokenizerFile, "tokenizer_config.json", "chat_template.jinja", "generation_config.json", "special_tokens_map.json"} {
 			data, err := os.ReadFile(filepath.Join(from, name))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue

@@ -3,9 +3,12 @@ package assembly
 import (
 	"context"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/chat/huggingface"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/env"
@@ -13,6 +16,7 @@ import (
 	"github.com/infinirl/infinirl/env/errands"
 	"github.com/infinirl/infinirl/env/keytodoor"
 	"github.com/infinirl/infinirl/env/search"
+	"github.com/infinirl/infinirl/token"
 )
 
 // worlds are the synthetic worlds, the default one first.
@@ -87,19 +91,45 @@ var written = map[string][]string{
 
 // renderer is that of a model which is not of a world's words, with its number of ids.
 // Errors begin with the key at fault.
-func renderer(c config.Chat) (chat.Renderer, int, error) {
-	template := ChatTemplate{Name: c.Template, CallFormat: c.CallFormat, Variables: c.Variables}
-	if template.Name == builtInTemplate {
-		template.Name = ""
+func renderer(c config.Chat) (r chat.Renderer, vocabulary int, err error) {
+	if isFile(filepath.Join(c.Tokenizer, configFile)) && c.Template != builtInTemplate {
+		r, vocabulary, err = folderRenderer(c)
+	} else {
+		template := ChatTemplate{Name: c.Template, CallFormat: c.CallFormat, Variables: c.Variables}
+		if template.Name == builtInTemplate {
+			template.Name = ""
+		}
+		var tokenizer token.Tokenizer
+		if tokenizer, r, err = Renderer(c.Tokenizer, template); err == nil {
+			vocabulary = tokenizer.Size()
+		}
 	}
-	tokenizer, renderer, err := Renderer(c.Tokenizer, template)
+	if err == nil && !c.Tools {
+		r = silent{r}
+	}
+	return r, vocabulary, err
+}
+
+// folderRenderer is that of the folder of a Hugging Face model, whose replies end where the
+// model's do, with its own template or another.
+func folderRenderer(c config.Chat) (chat.Renderer, int, error) {
+	folder, err := huggingface.ReadFolder(c.Tokenizer)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("tokenizer: %w", err)
 	}
-	if !c.Tools {
-		renderer = silent{renderer}
+	if c.Template != OwnTemplate {
+		variables := folder.Variables
+		if folder.Template, folder.Variables, err = huggingface.ReadTemplate(c.Template, c.Tokenizer); err != nil {
+			return nil, 0, fmt.Errorf("template: %w", err)
+		}
+		maps.Copy(variables, folder.Variables)
+		folder.Variables = variables
 	}
-	return renderer, tokenizer.Size(), nil
+	r, err := folder.Renderer(huggingface.Options{Variables: c.Variables, CallFormat: c.CallFormat})
+	if err != nil {
+		return nil, 0, fmt.Errorf("template: %w", err)
+	}
+	return r, folder.VocabSize, nil
 }
 
 // silent leaves the schemas of tools out of prompts.

@@ -11,8 +11,11 @@ import (
 	"github.com/infinirl/infinirl/token"
 )
 
-// tokenizerFile is its name in the folder of a Hugging Face model.
-const tokenizerFile = "tokenizer.json"
+// Names of files in the folder of a Hugging Face model.
+const (
+	tokenizerFile = "tokenizer.json"
+	configFile    = "config.json"
+)
 
 // OwnTemplate is the name of the chat template that lies beside the tokenizer.
 const OwnTemplate = "auto"
