@@ -9,19 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/infinirl/infinirl/atomicfile"
 	"github.com/infinirl/infinirl/bounded"
-	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/train"
 )
-
-// Method is one way to train: a configuration with some keys overridden, as in
-// "advantage.estimator=gae".
-type Method struct {
-	Name      string   `json:"name"`
-	Overrides []string `json:"overrides"`
-}
 
 // Plan is what is compared: every method on every seed, counted up from the first.
 type Plan struct {
@@ -30,12 +23,10 @@ type Plan struct {
 	Methods []Method `json:"methods"`
 	First   uint64   `json:"first_seed"`
 	Seeds   int      `json:"seeds"`
-}
-
-// NewPlan compares the methods of a question.
-func NewPlan(env, over string, first uint64, seeds int) (Plan, error) {
-	methods, err := Methods(over)
-	return Plan{Env: env, Over: over, Methods: methods, First: first, Seeds: seeds}, err
+	// Metric is what is compared, of every step and of unseen tasks: success, or one of the
+	// environment's metrics. A method has learnt when it reaches Threshold.
+	Metric    string  `json:"metric"`
+	Threshold float64 `json:"threshold"`
 }
 
 // The files of a comparison beside its runs.
@@ -67,69 +58,12 @@ func ReadPlan(dir string) (Plan, error) {
 type Runner interface {
 	// Check returns the error that training a method would fail with at its start.
 	Check(ctx context.Context, m Method) error
-	// Train trains a method from a seed, in a run directory.
-	Train(ctx context.Context, m Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error)
+	// Train trains a method from a seed, in a run directory, on some threads; 0 is all.
+	Train(ctx context.Context, m Method, seed uint64, threads int, dir string, progress *train.Progress) (*train.Summary, error)
 	// Resume goes on with a run of Train.
 	Resume(ctx context.Context, dir string, progress *train.Progress) (*train.Summary, error)
 	// Epochs is how often the method goes through each step's trajectories.
 	Epochs(m Method) int
-}
-
-// The two questions that methods can be compared over.
-const (
-	OverCredit   = "credit"   // how credit is assigned
-	OverCondense = "condense" // how the window is cut
-)
-
-// Methods returns what is compared over a question.
-func Methods(over string) ([]Method, error) {
-	switch over {
-	case OverCredit:
-		// full-context plays in a window that never fills: no cuts, the upper bound that
-		// condensing should reach at less cost.
-		return []Method{
-			{"cross-segment", []string{"advantage.estimator=gae"}},
-			{"per-segment", []string{"advantage.estimator=per-segment"}},
-			{"grpo", []string{"advantage.estimator=grpo"}},
-			{"full-context", []string{"advantage.estimator=gae", "condense.rule=none", "condense.high=2048"}},
-		}, nil
-	case OverCondense:
-		var methods []Method
-		for _, rule := range []string{condense.None, condense.ToolFIFO, condense.ToolClear, condense.DiscardAll, condense.Summary} {
-			// The learner's own log-probs beside the sampler's show the drift.
-			methods = append(methods, Method{rule, []string{"condense.rule=" + rule, "train.old_log_probs=learner"}})
-		}
-		return methods, nil
-	}
-	return nil, fmt.Errorf("--over %s: want %s or %s", over, OverCredit, OverCondense)
-}
-
-// Result is ablation.json. Every list has one entry a seed.
-type Result struct {
-	Env   string   `json:"env"`
-	Seeds []uint64 `json:"seeds"`
-	// WarmStart is the success of the base model, in each method's own window.
-	WarmStart map[string][]float64 `json:"warm_start_success"`
-	// Success on unseen tasks after training, sampled.
-	Success map[string][]float64 `json:"success"`
-	// RowTokens is what the learner went through in all: prompts and responses of
-	// every row, once an epoch.
-	RowTokens   map[string][]int64   `json:"row_tokens"`
-	WallSeconds map[string][]float64 `json:"wall_seconds"`
-	Segments    map[string][]float64 `json:"segments_per_trajectory"`
-	// Curves are the success of each step's rollouts.
-	Curves map[string][][]float64 `json:"curves"`
-	// Of the evaluation after training, per trajectory: what the model went through
-	// (prefill and decode), what it was asked, and how much of that was summaries.
-	PolicyTokens map[string][]float64 `json:"policy_tokens_per_trajectory"`
-	PolicyCalls  map[string][]float64 `json:"policy_calls_per_trajectory"`
-	SummaryCalls map[string][]float64 `json:"summary_calls_per_trajectory"`
-	// LogProbDrift is the largest difference between sampler and learner over all
-	// rollouts, in nats; 0 where the learner did not recompute log-probs.
-	LogProbDrift map[string][]float64 `json:"log_prob_drift_max"`
-	// SameBoundaries is the share of segments whose prompt comes out the same, token
-	// for token, when the trajectories of the evaluation are condensed once more.
-	SameBoundaries map[string][]float64 `json:"same_boundaries"`
 }
 
 // Options says where a comparison lives and who hears of it.
@@ -138,6 +72,9 @@ type Options struct {
 	// Resume goes on with a plan that was interrupted: runs that have ended stay as they
 	// are.
 	Resume bool
+	// Parallel is how many runs are trained at once, each on Threads threads. A run comes
+	// to the same whatever they are, but for its time.
+	Parallel, Threads int
 	// Description is the text of the configuration, for train.ConfigName.
 	Description []byte
 	Progress    *train.Progress
@@ -146,7 +83,6 @@ type Options struct {
 // Run trains a plan, each method and seed in a run directory of its own, and writes
 // ablation.json and curves.svg beside them.
 func Run(ctx context.Context, runner Runner, plan Plan, opts Options) (*Result, error) {
-	dir, progress := opts.Dir, opts.Progress
 	for _, method := range plan.Methods { // before anything is trained
 		if err := runner.Check(ctx, method); err != nil {
 			return nil, fmt.Errorf("%s: %w", method.Name, err)
@@ -157,25 +93,107 @@ func Run(ctx context.Context, runner Runner, plan Plan, opts Options) (*Result, 
 			return nil, err
 		}
 	}
-	r := &Result{Env: plan.Env, RowTokens: map[string][]int64{}, Curves: map[string][][]float64{}}
-	for _, column := range []*map[string][]float64{&r.WarmStart, &r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls,
-		&r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries} {
-		*column = map[string][]float64{}
+	c := &comparison{runner: runner, plan: plan, opts: opts, outcomes: make([]*outcome, plan.Seeds*len(plan.Methods))}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range max(1, opts.Parallel) {
+		workers.Go(func() {
+			for i := range next {
+				if err := c.run(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
 	}
-	for i := range plan.Seeds {
-		seed := plan.First + uint64(i)
-		r.Seeds = append(r.Seeds, seed)
-		for k, method := range plan.Methods {
-			progress.Printf("\n%s, seed %d (run %d of %d)", method.Name, seed, i*len(plan.Methods)+k+1, plan.Seeds*len(plan.Methods))
-			if err := r.train(ctx, runner, method, seed, filepath.Join(dir, fmt.Sprintf("%s-seed%d", method.Name, seed)), progress); err != nil {
-				return nil, fmt.Errorf("%s, seed %d: %w", method.Name, seed, err)
-			}
-			if err := r.write(dir, plan.Methods); err != nil { // what is there so far
-				return nil, err
-			}
+feed:
+	for i := range c.outcomes {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
 		}
 	}
-	return r, nil
+	close(next)
+	workers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return c.result(), nil
+}
+
+// comparison is a plan at work. Outcome i is that of method i mod methods.
+type comparison struct {
+	runner Runner
+	plan   Plan
+	opts   Options
+
+	mu       sync.Mutex
+	outcomes []*outcome // nil until the run has ended
+}
+
+// outcome is what one run came to.
+type outcome struct {
+	summary *train.Summary
+	steps   []train.StepMetrics
+}
+
+// run trains one method on one seed and writes what is there so far.
+func (c *comparison) run(ctx context.Context, i int) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	method, seed := c.plan.Methods[i%len(c.plan.Methods)], c.plan.First+uint64(i/len(c.plan.Methods))
+	name := fmt.Sprintf("%s, seed %d", method.Name, seed)
+	c.say("%s (run %d of %d)", name, i+1, len(c.outcomes))
+	dir := filepath.Join(c.opts.Dir, fmt.Sprintf("%s-seed%d", method.Name, seed))
+	o, err := c.train(ctx, method, seed, dir, c.progress(name))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	value, ok := o.summary.Sampled.Metric(c.plan.Metric)
+	if !ok {
+		return fmt.Errorf("%s: %s: the evaluation has no metric of that name", name, c.plan.Metric)
+	}
+	c.say("%s: %s %.3f after %d steps", name, c.plan.Metric, value, o.summary.Steps)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outcomes[i] = o
+	return c.write()
+}
+
+// train trains one method on one seed, goes on with a run that was interrupted, or reads
+// what one that has ended came to.
+func (c *comparison) train(ctx context.Context, method Method, seed uint64, dir string, progress *train.Progress) (o *outcome, err error) {
+	o = new(outcome)
+	if o.summary, err = train.ReadSummary(dir); err != nil {
+		if _, begun := os.Stat(filepath.Join(dir, train.ConfigName)); begun == nil {
+			o.summary, err = c.runner.Resume(ctx, dir, progress)
+		} else {
+			o.summary, err = c.runner.Train(ctx, method, seed, c.opts.Threads, dir, progress)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.steps, err = train.ReadMetrics(dir)
+	return o, err
+}
+
+// say tells one line, one run at a time.
+func (c *comparison) say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Progress.Printf(format, args...)
+}
+
+// progress is what one run tells: everything if it is alone, else its warnings.
+func (c *comparison) progress(name string) *train.Progress {
+	if c.opts.Parallel <= 1 {
+		return c.opts.Progress
+	}
+	return train.NewProgress(&warnings{say: func(line string) { c.say("%s: %s", name, line) }}, false)
 }
 
 // begin makes the directory of a comparison, with its plan. An empty one will do.
@@ -194,60 +212,4 @@ func begin(plan Plan, opts Options) error {
 		return fmt.Errorf("%w: choose another --run, or add --resume to go on with it", err)
 	}
 	return err
-}
-
-// outcome trains one method on one seed, goes on with a run that was interrupted, or reads
-// what one that has ended came to.
-func outcome(ctx context.Context, runner Runner, method Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error) {
-	if summary, err := train.ReadSummary(dir); err == nil {
-		progress.Printf("success %.3f (it had ended)", summary.EvalSuccess)
-		return summary, nil
-	}
-	if _, err := os.Stat(filepath.Join(dir, train.ConfigName)); err == nil {
-		return runner.Resume(ctx, dir, progress)
-	}
-	return runner.Train(ctx, method, seed, dir, progress)
-}
-
-// train runs one method on one seed.
-func (r *Result) train(ctx context.Context, runner Runner, method Method, seed uint64, dir string, progress *train.Progress) error {
-	name := method.Name
-	summary, err := outcome(ctx, runner, method, seed, dir, progress)
-	if err != nil {
-		return err
-	}
-	steps, err := train.ReadMetrics(dir)
-	if err != nil {
-		return err
-	}
-	var tokens int64
-	curve := make([]float64, 0, len(steps))
-	for _, s := range steps {
-		tokens += int64(s.RowTokens * runner.Epochs(method))
-		curve = append(curve, s.Success)
-	}
-	r.WarmStart[name] = append(r.WarmStart[name], summary.WarmStartSuccess)
-	r.Success[name] = append(r.Success[name], summary.EvalSuccess)
-	r.RowTokens[name] = append(r.RowTokens[name], tokens)
-	r.WallSeconds[name] = append(r.WallSeconds[name], summary.WallSeconds)
-	r.Segments[name] = append(r.Segments[name], summary.SegmentsPerTrajectory)
-	r.Curves[name] = append(r.Curves[name], curve)
-	e := summary.Sampled
-	r.PolicyTokens[name] = append(r.PolicyTokens[name], e.PolicyTokensPerTrajectory)
-	r.PolicyCalls[name] = append(r.PolicyCalls[name], e.PolicyCallsPerTrajectory)
-	r.SummaryCalls[name] = append(r.SummaryCalls[name], e.SummaryCallsPerTrajectory)
-	r.SameBoundaries[name] = append(r.SameBoundaries[name], e.SameBoundaries)
-	r.LogProbDrift[name] = append(r.LogProbDrift[name], summary.LogProbDriftMax)
-	return nil
-}
-
-func (r *Result) write(dir string, methods []Method) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, resultName), append(text, '\n')); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(filepath.Join(dir, curvesName), r.chart(methods))
 }

@@ -2,41 +2,48 @@ package ablation
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/infinirl/infinirl/terminal"
+	"github.com/infinirl/infinirl/train"
 )
 
 // result makes one of some seeds, steps and methods.
 func result(methods []Method, seeds, steps int) *Result {
-	r := &Result{Env: "keytodoor", Curves: map[string][][]float64{}}
-	columns := []*map[string][]float64{&r.WarmStart, &r.Success, &r.WallSeconds, &r.Segments, &r.PolicyTokens, &r.PolicyCalls, &r.SummaryCalls, &r.LogProbDrift, &r.SameBoundaries}
-	for _, column := range columns {
-		*column = map[string][]float64{}
-	}
-	r.RowTokens = map[string][]int64{}
+	c := comparison{runner: epochs(2), plan: Plan{Env: "keytodoor", Methods: methods, Seeds: seeds, Metric: train.Success, Threshold: 0.9}}
 	for seed := range seeds {
-		r.Seeds = append(r.Seeds, uint64(seed))
-		for k, m := range methods {
-			for _, column := range columns {
-				(*column)[m.Name] = append((*column)[m.Name], float64(k+seed)/float64(len(methods)+seeds))
+		for k := range methods {
+			value := float64(k+seed) / float64(len(methods)+seeds)
+			e := train.Evaluation{Success: value, ReturnMean: -123.456, SegmentsPerTrajectory: 12.34, PolicyTokensPerTrajectory: 1234567, PolicyCallsPerTrajectory: 123.4, SameBoundaries: value}
+			o := &outcome{summary: &train.Summary{Sampled: e, WarmStart: e, WallSeconds: 54321}}
+			for i := range steps {
+				success := float64(i+1) / float64(steps+k)
+				o.steps = append(o.steps, train.StepMetrics{Success: success, ReturnMean: 10*success - 3, Trajectories: 512, RowTokens: 123_456_789, Timing: train.Timing{TrainSeconds: 123}})
 			}
-			r.WallSeconds[m.Name][seed], r.PolicyTokens[m.Name][seed] = 54321, 1234567
-			r.RowTokens[m.Name] = append(r.RowTokens[m.Name], 123_456_789)
-			curve := make([]float64, steps)
-			for i := range curve {
-				curve[i] = float64(i+1) / float64(steps+k)
-			}
-			r.Curves[m.Name] = append(r.Curves[m.Name], curve)
+			c.outcomes = append(c.outcomes, o)
 		}
 	}
-	return r
+	return c.result()
+}
+
+// epochs is a runner that only knows how often each step's trajectories are gone through.
+type epochs int
+
+func (e epochs) Epochs(Method) int                 { return int(e) }
+func (epochs) Check(context.Context, Method) error { return nil }
+func (epochs) Train(context.Context, Method, uint64, int, string, *train.Progress) (*train.Summary, error) {
+	return nil, errors.New("it does not train")
+}
+func (epochs) Resume(context.Context, string, *train.Progress) (*train.Summary, error) {
+	return nil, errors.New("it does not train")
 }
 
 // The tables fit, however many seeds there are, and name the lowest and highest success
@@ -109,7 +116,7 @@ func TestChart(t *testing.T) {
 			r := result(methods, 2, steps)
 			r.Env = "<my> & yours"
 			var texts, colours, dashes []string
-			grid := 0
+			grid, bands := 0, 0
 			for _, e := range parse(t, r.chart(methods)) {
 				switch e.name {
 				case "text":
@@ -125,13 +132,15 @@ func TestChart(t *testing.T) {
 							t.Fatalf("%d steps: point %s is not in the plot", steps, point)
 						}
 					}
+				case "polygon":
+					bands++
 				case "line":
 					if e.attributes["stroke"] == "#ddd" {
 						grid++
 					}
 				}
 			}
-			for _, want := range []string{"policy-improvement step", "share of tasks solved", "<my> & yours: success of rollouts by step, mean of 2 seeds", "0.0", "1.0"} {
+			for _, want := range []string{"trajectories played", "return, mean of a step", "<my> & yours: return of rollouts by trajectories played, mean and range of 2 seeds", "0"} {
 				if !slices.Contains(texts, want) {
 					t.Errorf("%d steps: texts %q lack %q", steps, texts, want)
 				}
@@ -141,10 +150,10 @@ func TestChart(t *testing.T) {
 					t.Errorf("%d steps: the legend %q lacks %s", steps, texts, m.Name)
 				}
 			}
-			if n := len(methods); distinct(colours) != n || distinct(dashes) != n {
-				t.Errorf("%d steps: colours %q, dashes %q: want %d different ones", steps, colours, dashes, n)
+			if n := len(methods); distinct(colours) != n || distinct(dashes) != n || bands != n {
+				t.Errorf("%d steps: colours %q, dashes %q, %d bands: want %d different ones", steps, colours, dashes, bands, n)
 			}
-			if grid < 6 || grid > 25 {
+			if grid < 3 || grid > 25 {
 				t.Errorf("%d steps: %d lines of the grid", steps, grid)
 			}
 		}
@@ -157,11 +166,35 @@ func distinct(list []string) int {
 	return len(slices.Compact(list))
 }
 
-func TestTick(t *testing.T) {
+func TestTicks(t *testing.T) {
 	t.Parallel()
-	for steps, want := range map[int]int{0: 1, 1: 1, 12: 1, 13: 2, 25: 5, 60: 5, 61: 10, 1000: 100, 999_999: 100_000} {
-		if got := tick(steps); got != want {
-			t.Errorf("%d steps: every %d, want every %d", steps, got, want)
+	for n, want := range map[int]int{0: 1, 1: 1, 12: 1, 13: 2, 25: 5, 60: 5, 61: 10, 1000: 100, 999_999: 100_000} {
+		if got := tick(n); got != want {
+			t.Errorf("%d: every %d, want every %d", n, got, want)
 		}
+	}
+	for length, want := range map[float64]float64{0: 1, 1: 0.2, 0.5: 0.1, 6: 1, 44: 10, 130: 50, 5000: 1000} {
+		if got := step(length); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%v: every %v, want every %v", length, got, want)
+		}
+	}
+}
+
+// The threshold is reached at the first step whose mean with the two before is there; what
+// was played and how long it took counts up to that step.
+func TestTrajectoriesToThreshold(t *testing.T) {
+	t.Parallel()
+	r := result([]Method{{Name: "a"}}, 1, 10) // .1 .2 … 1: the last three are .9 in the mean
+	if got := r.Trajectories["a"][0]; got == nil || *got != 5120 {
+		t.Errorf("trajectories %v, want 5120", got)
+	}
+	if got := r.Seconds["a"][0]; got == nil || *got != 1230 {
+		t.Errorf("seconds %v, want 1230", got)
+	}
+	if got := result([]Method{{Name: "a"}, {Name: "b"}}, 1, 10).Trajectories["b"][0]; got != nil {
+		t.Errorf("trajectories %v, want none: the mean of the last three is below", *got)
+	}
+	if got := r.RowTokens["a"][0]; got != 2*10*123_456_789 {
+		t.Errorf("row tokens %d", got)
 	}
 }

@@ -41,6 +41,11 @@ type Trajectory[T Float] struct {
 	// StatedScore is the score of the trajectory, if Stated.
 	StatedScore float64
 	Stated      bool
+	// Equal is written by estimators that compare: nothing in the trajectory's group
+	// differs. Its advantages are exactly 0, and it has no part in whitening.
+	Equal bool
+
+	rows []int // of the batch, in the order of time
 }
 
 // Score is the trajectory's result as a whole, which group-relative estimators

@@ -38,14 +38,16 @@ func outcomePerSegment[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCrit
 		if err := check(c, &tr, k); err != nil {
 			return err
 		}
-		scale := math.Pow(discount, float64(after))
+		scale, before := math.Pow(discount, float64(after)), after
 		for start, end := range spans(s.Mask) {
 			for t := start; t < end; t++ {
 				s.Advantages[t] = T(float64(s.Advantages[t]) * scale)
 			}
 			after += end - start
 		}
-		nv = 0
+		if after > before { // the bootstrap is of the last segment that decides anything
+			nv = 0
+		}
 	}
 	if !isFinite(outcome) {
 		return tr.badSum()

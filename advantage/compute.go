@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/infinirl/infinirl/batch"
 )
@@ -47,9 +48,28 @@ func Compute(b *batch.Batch, cfg Config) error {
 		}
 	}
 	if cfg.Whiten || estimator.Whiten {
-		Whiten(b.Advantages, b.LossMask)
+		Whiten(b.Advantages, v.compared())
 	}
 	return nil
+}
+
+// compared is the loss mask without the trajectories that there was nothing to compare
+// with: their 0 would neither stay 0 nor say anything about the spread of the others.
+func (v *view) compared() []bool {
+	mask := v.b.LossMask
+	for _, tr := range v.trajectories {
+		if !tr.Equal {
+			continue
+		}
+		if &mask[0] == &v.b.LossMask[0] {
+			mask = slices.Clone(mask)
+		}
+		for _, i := range tr.rows {
+			start, end := v.b.Span(i)
+			clear(mask[start:end])
+		}
+	}
+	return mask
 }
 
 // view shows the rows of a batch as trajectories with columns.
@@ -92,7 +112,7 @@ func (v *view) add(t batch.Trajectory, cfg Config) error {
 	}
 	tr := Trajectory[float32]{
 		ID: t.ID, GroupID: t.GroupID, Segments: v.segments[first:len(v.segments):len(v.segments)],
-		Bootstrap: t.BootstrapValue, Stated: t.HasScore, StatedScore: t.Score,
+		Bootstrap: t.BootstrapValue, Stated: t.HasScore, StatedScore: t.Score, rows: t.Rows,
 	}
 	if v.b.Rewards == nil {
 		tr.Outcome = t.Score

@@ -297,6 +297,26 @@ func TestGroupOfEqualScores(t *testing.T) {
 	}
 }
 
+// A group of equal scores has no part in whitening: its advantages stay 0, and those of
+// the others are what they are without it.
+func TestWhiteningLeavesGroupsOfEqualScoresOut(t *testing.T) {
+	t.Parallel()
+	for _, estimator := range groupEstimators {
+		rows := []row{{id: "t", inv: 1, mask: "011"}, {id: "t", mask: "10"}, {id: "u", mask: "1"}}
+		alone := scored(map[string]float64{"t": 3, "u": 1}, rows...)
+		mustCompute(t, alone, Config{Estimator: estimator, Whiten: true})
+		beside := scored(map[string]float64{"t": 3, "u": 1, "v": .1, "w": .1}, append(rows, row{id: "v", mask: "01"}, row{id: "w", mask: "1"})...)
+		beside.Rows[3].GroupID, beside.Rows[4].GroupID = "h", "h"
+		mustCompute(t, beside, Config{Estimator: estimator, Whiten: true})
+		if want := append(slices.Clone(alone.Advantages), 0, 0, 0); !slices.Equal(beside.Advantages, want) {
+			t.Errorf("%s: %v, want %v", estimator, beside.Advantages, want)
+		}
+		if !slices.Equal(beside.LossMask[6:], []bool{false, true, true}) {
+			t.Errorf("%s: the loss mask has changed: %v", estimator, beside.LossMask)
+		}
+	}
+}
+
 func TestPartialGroupsOfUnequalSize(t *testing.T) {
 	t.Parallel()
 	b := scored(map[string]float64{"t": 1, "u": 0, "v": 2, "w": 4, "x": 6},

@@ -1,6 +1,9 @@
 package advantage
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // GAE is cross-segment generalised advantage estimation with separate λ for
 // actor and critic: one scan, backwards in time, over the whole trajectory.
@@ -39,12 +42,16 @@ func GAE[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) (d
 // decision still find their action in an earlier segment.
 func PerSegmentGAE[T Float](tr Trajectory[T], gamma, lambdaActor, lambdaCritic float64) (dropped float64, err error) {
 	c := carry{nv: tr.Bootstrap, reward: tr.Outcome}
+	due := true // the bootstrap, to the last segment that decides anything
 	for k := len(tr.Segments) - 1; k >= 0; k-- {
 		scan(&c, tr.Segments[k], gamma, gamma*lambdaActor, gamma*lambdaCritic)
 		if err := check(c, &tr, k); err != nil {
 			return 0, err
 		}
 		c = carry{reward: c.reward}
+		if due = due && !slices.Contains(tr.Segments[k].Mask, true); due {
+			c.nv = tr.Bootstrap
+		}
 	}
 	return c.reward, nil
 }

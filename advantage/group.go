@@ -117,6 +117,7 @@ func groupRelative(name string, advantages func(scores []float64) []float64) fun
 			}
 			for j, a := range advantages(scores) {
 				tr := trajectories[members[j]]
+				trajectories[members[j]].Equal = allEqual(scores)
 				if Broadcast(tr, a); !isFinite(float64(float32(a))) {
 					return tr.overflow(0)
 				}

@@ -328,3 +328,42 @@ func addTrainable(b *batch.Batch, column []float32) []float32 {
 	}
 	return out
 }
+
+// At γ = λ = 1 with one reward at the end, the carry, the outcome copied to every row and
+// CompactionRL are one algorithm, whatever the values and the cuts.
+func TestOneRewardAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		w := randomWhole(rng, 2+rng.IntN(60))
+		w.rewards, w.bootstrap, w.status = make([]float32, len(w.mask)), 0, trajectory.Finished
+		last := slices.Index(w.mask, true)
+		if last < 0 {
+			continue
+		}
+		for k := range w.mask {
+			if w.mask[k] {
+				last = k
+			}
+		}
+		w.rewards[last], w.score = 1, 1
+		for k := range w.values { // in eighths, so that no sum is rounded
+			w.values[k] = float32(rng.IntN(17)-8) / 8
+		}
+		cuts := [][]int{{rng.IntN(len(w.mask) + 1)}}
+		b, order := cut(rng, []whole{w}, cuts)
+		var want []float32
+		for _, estimator := range []string{"gae", "outcome-copy", "compaction-rl"} {
+			if err := Compute(b, Config{Estimator: estimator, Gamma: 1, Lambda: 1, CriticLambda: 1}); err != nil {
+				t.Fatal(err)
+			}
+			got := slices.Concat(uncut(t, b, order[0], b.Advantages), uncut(t, b, order[0], b.Returns))
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("seed %d: %s differs from gae", seed, estimator)
+			}
+		}
+	}
+}

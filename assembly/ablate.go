@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/config"
@@ -10,16 +11,16 @@ import (
 )
 
 // Ablate compares methods from one configuration; see ablation.Run.
-func Ablate(ctx context.Context, cfg config.Config, plan ablation.Plan, dir string, progress *train.Progress) (*ablation.Result, error) {
+func Ablate(ctx context.Context, cfg config.Config, plan ablation.Plan, parallel int, dir string, progress *train.Progress) (*ablation.Result, error) {
 	text, err := cfg.YAML()
 	if err != nil {
 		return nil, err
 	}
-	return ablation.Run(ctx, overriding{cfg.MayIdle()}, plan, ablation.Options{Dir: dir, Description: text, Progress: progress})
+	return ablation.Run(ctx, overriding{cfg.MayIdle()}, plan, ablation.Options{Dir: dir, Parallel: parallel, Threads: threadsOf(cfg, parallel), Description: text, Progress: progress})
 }
 
 // ResumeAblation goes on with a comparison that was interrupted.
-func ResumeAblation(ctx context.Context, dir string, progress *train.Progress) (*ablation.Result, ablation.Plan, error) {
+func ResumeAblation(ctx context.Context, parallel int, dir string, progress *train.Progress) (*ablation.Result, ablation.Plan, error) {
 	plan, err := ablation.ReadPlan(dir)
 	if err != nil {
 		return nil, plan, train.BadInput(fmt.Errorf("resume: %w", err))
@@ -28,8 +29,16 @@ func ResumeAblation(ctx context.Context, dir string, progress *train.Progress) (
 	if err != nil {
 		return nil, plan, train.BadInput(fmt.Errorf("resume: %w", err))
 	}
-	result, err := ablation.Run(ctx, overriding{cfg}, plan, ablation.Options{Dir: dir, Resume: true, Progress: progress})
+	result, err := ablation.Run(ctx, overriding{cfg}, plan, ablation.Options{Dir: dir, Resume: true, Parallel: parallel, Threads: threadsOf(cfg, parallel), Progress: progress})
 	return result, plan, err
+}
+
+// threadsOf shares the cores among runs, unless the configuration says otherwise.
+func threadsOf(cfg config.Config, parallel int) int {
+	if cfg.Threads > 0 || parallel <= 1 {
+		return cfg.Threads
+	}
+	return max(1, runtime.GOMAXPROCS(0)/parallel)
 }
 
 // overriding trains methods from a configuration.
@@ -53,12 +62,12 @@ func (o overriding) Check(ctx context.Context, m ablation.Method) error {
 	return Check(ctx, cfg)
 }
 
-func (o overriding) Train(ctx context.Context, m ablation.Method, seed uint64, dir string, progress *train.Progress) (*train.Summary, error) {
+func (o overriding) Train(ctx context.Context, m ablation.Method, seed uint64, threads int, dir string, progress *train.Progress) (*train.Summary, error) {
 	cfg, err := o.apply(m)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Seed = seed
+	cfg.Seed, cfg.Threads = seed, threads
 	return Train(ctx, cfg, train.Options{Dir: dir, Progress: progress})
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // A comparison that is interrupted wherever, and resumed, comes to what one that was
-// left alone does.
+// left alone does, whose runs were trained two at once.
 func TestResumedComparison(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Shipped("keytodoor")
@@ -28,13 +28,17 @@ func TestResumedComparison(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, err := ablation.NewPlan(cfg.Env, ablation.OverCredit, cfg.Seed, 1)
+	methods, err := ablation.Methods(ablation.OverCredit)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if methods, err = ablation.Select(methods, []string{"carry", "verl-v1", "grpo", "full-context"}); err != nil {
+		t.Fatal(err)
+	}
+	plan := ablation.Plan{Env: cfg.Env, Over: ablation.OverCredit, Methods: methods, First: cfg.Seed, Seeds: 1, Metric: train.Success, Threshold: 0.9}
 	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
 	silent := train.NewProgress(&lines{}, false)
-	if _, err := Ablate(context.Background(), cfg, plan, whole, silent); err != nil {
+	if _, err := Ablate(context.Background(), cfg, plan, 2, whole, silent); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(cut, 0o755); err != nil { // an empty folder will do
@@ -45,9 +49,9 @@ func TestResumedComparison(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		progress := train.NewProgress(&lines{left: after, end: cancel}, false)
 		if interrupted == 0 {
-			_, err = Ablate(ctx, cfg, plan, cut, progress)
+			_, err = Ablate(ctx, cfg, plan, 1, cut, progress)
 		} else {
-			_, _, err = ResumeAblation(ctx, cut, progress)
+			_, _, err = ResumeAblation(ctx, 1, cut, progress)
 		}
 		cancel()
 		if err == nil {
@@ -66,10 +70,10 @@ func TestResumedComparison(t *testing.T) {
 	if a, b := untimed(t, whole), untimed(t, cut); !reflect.DeepEqual(a, b) {
 		t.Errorf("after %d interruptions\n%v\nwant\n%v", interrupted, b, a)
 	}
-	if _, err := Ablate(context.Background(), cfg, plan, cut, silent); !errors.Is(err, os.ErrExist) {
+	if _, err := Ablate(context.Background(), cfg, plan, 1, cut, silent); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a comparison into one that exists: error %v", err)
 	}
-	if _, _, err := ResumeAblation(context.Background(), t.TempDir(), silent); !errors.Is(err, train.ErrInput) {
+	if _, _, err := ResumeAblation(context.Background(), 1, t.TempDir(), silent); !errors.Is(err, train.ErrInput) {
 		t.Errorf("a folder that is no comparison: error %v", err)
 	}
 }
@@ -86,6 +90,7 @@ func untimed(t *testing.T, dir string) map[string]any {
 		t.Fatal(err)
 	}
 	delete(result, "wall_seconds")
+	delete(result, "seconds_to_threshold")
 	return result
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 
 	// chosen are the keys that somebody set, beyond the shipped configuration.
 	chosen []string
+	// mayIdle of them, the first ones, may be without effect.
+	mayIdle int
 }
 
 // Pretrain says what base model is made, and from what.

@@ -33,6 +33,9 @@ func (c Config) idle() error {
 		{"advantage.whiten", !c.Advantage.Whiten, estimator.Whiten, of + " always whitens"},
 		{"ppo.value_clip", c.PPO.ValueClip != 0, !estimator.Values, of + " has no critic"},
 		{"train.critic_lr", true, !estimator.Values, of + " has no critic"},
+		{"train.scale_values", c.Train.ScaleValues, !estimator.Values, of + " has no critic"},
+		{"train.critic_epochs", c.Train.CriticEpochs != 0, !estimator.Values, of + " has no critic"},
+		{"train.critic_minibatches", c.Train.CriticMinibatches != 0, !estimator.Values, of + " has no critic"},
 		{"train.truncated", c.Train.Truncated == "bootstrap", !estimator.Values, of + " has no critic to bootstrap with: want zero or drop"},
 		{"ppo.dual_clip", c.PPO.DualClip != 0, c.PPO.Loss != ppo.LossPPO, "only loss ppo has a dual clip, not " + c.PPO.Loss},
 		{"ppo.clip_low", true, c.PPO.Loss == ppo.LossPG || c.PPO.Loss == ppo.LossCISPO, "loss " + c.PPO.Loss + " has no lower clip"},
@@ -41,7 +44,7 @@ func (c Config) idle() error {
 		{"ppo.kl_in", true, c.PPO.KLCoef == 0, "ppo.kl_coef is 0"},
 		{"ppo.rollout_cap", true, c.PPO.RolloutCorrection == ppo.CorrectionNone, "ppo.rollout_correction is none"},
 	} {
-		if k.set && k.idle && slices.Contains(c.chosen, k.key) {
+		if k.set && k.idle && slices.Contains(c.chosen[c.mayIdle:], k.key) {
 			return fmt.Errorf("%s: without effect: %s", k.key, k.why)
 		}
 	}
@@ -51,9 +54,12 @@ func (c Config) idle() error {
 // MayIdle returns the configuration as one that serves several methods: what somebody has
 // set so far may have no effect in some of them.
 func (c Config) MayIdle() Config {
-	c.chosen = nil
+	c.mayIdle = len(c.chosen)
 	return c
 }
+
+// Chosen tells whether somebody has set a key, beyond the shipped configuration.
+func (c Config) Chosen(key string) bool { return slices.Contains(c.chosen, key) }
 
 // idleRule is idle for what condensing rules read.
 func (c Config) idleRule() error {
@@ -61,7 +67,7 @@ func (c Config) idleRule() error {
 	if err != nil {
 		return err
 	}
-	for _, key := range c.chosen {
+	for _, key := range c.chosen[c.mayIdle:] {
 		option, ours := strings.CutPrefix(key, "condense.")
 		if _, known := rule.Options[option]; known || !ours || option == "rule" || option == "high" {
 			continue

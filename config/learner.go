@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+
+	"github.com/infinirl/infinirl/lm"
 )
 
 // Engines that train and sample.
@@ -15,8 +17,9 @@ const (
 
 // Learner chooses where the weights are: who samples from them and who trains them.
 type Learner struct {
-	Engine string `yaml:"engine"`
-	Tinker Tinker `yaml:"tinker"`
+	Engine string  `yaml:"engine"`
+	LoRA   lm.LoRA `yaml:"lora"`
+	Tinker Tinker  `yaml:"tinker"`
 }
 
 // Tinker is what has to be known of a server that speaks the Tinker protocol. Its key is
@@ -35,6 +38,9 @@ type Tinker struct {
 func (l Learner) validate() error {
 	switch l.Engine {
 	case EngineEmbedded:
+		if err := l.LoRA.Validate(); err != nil {
+			return fmt.Errorf("learner.%w", err)
+		}
 		return nil
 	case EngineTinker:
 	default:
@@ -77,6 +83,9 @@ func (c Config) idleLearner() error {
 		{"learner.tinker.model", !remote, "learner.engine is " + c.Learner.Engine},
 		{"learner.tinker.rank", !remote, "learner.engine is " + c.Learner.Engine},
 		{"learner.tinker.critic_tokens", !remote, "learner.engine is " + c.Learner.Engine},
+		{"learner.lora.rank", remote, "the server adapts: want learner.tinker.rank"},
+		{"learner.lora.alpha", remote || !c.Learner.LoRA.Enabled(), "learner.lora.rank is 0, or the server adapts"},
+		{"learner.lora.targets", remote || !c.Learner.LoRA.Enabled(), "learner.lora.rank is 0, or the server adapts"},
 		{"base", remote && c.Base != "", "the weights are the server's: want learner.tinker.model"},
 		{"threads", remote && c.Threads != 0, "the server computes"},
 	} {

@@ -33,7 +33,8 @@ func Shipped(name string) (Config, error) {
 		return cfg, err
 	}
 	err = cfg.MergeBytes(text, name+".yaml")
-	return cfg.MayIdle(), err // the defaults of every method
+	cfg.chosen = nil // the defaults of every method
+	return cfg, err
 }
 
 // DefaultEnv is the environment of a run that names none. Its shipped
@@ -185,7 +186,7 @@ func ReadRun(dir string) (Config, error) {
 	if err := cfg.MergeBytes(text, path); err != nil {
 		return cfg, err
 	}
-	cfg = cfg.MayIdle() // the file holds all keys, whoever chose them
+	cfg.chosen, cfg.mayIdle = nil, 0 // the file holds all keys, whoever chose them
 	if err := cfg.Validate(); err != nil {
 		return cfg, fmt.Errorf("%s: %w", path, err)
 	}

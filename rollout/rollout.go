@@ -125,11 +125,8 @@ func (e *Engine) play(ctx context.Context, job Job) *trajectory.Trajectory {
 		status = trajectory.Aborted
 	}
 	var next []int32
-	if status == trajectory.Truncated && err == nil {
-		// Only the number of turns ended it. The window may not hold another turn.
-		if prompt, err := recorder.Prompt(e.cfg.MaxReply); err == nil {
-			next = slices.Clone(prompt)
-		}
+	if status == trajectory.Truncated {
+		next = e.next(recorder, err)
 	}
 	if forgetter, ok := e.sampler.(policy.Forgetter); ok {
 		forgetter.Forget(job.TrajectoryID)
@@ -145,6 +142,27 @@ func (e *Engine) play(ctx context.Context, job Job) *trajectory.Trajectory {
 		t.Score += t.Entries[i].Reward
 	}
 	return t
+}
+
+// next is the prompt that a truncated trajectory would have gone on from, had it not been
+// for the number of turns, or for that of segments, which is an error of the condenser. It is
+// nil if the window ended it, or could not hold another turn.
+func (e *Engine) next(recorder *trajectory.Recorder, ended error) []int32 {
+	prompt, err := []int32(nil), ended
+	var limit *condense.LimitError
+	switch {
+	case ended == nil:
+		prompt, err = recorder.Prompt(e.cfg.MaxReply)
+		if errors.As(err, &limit) { // both at once
+			prompt, err = recorder.Beyond(e.cfg.MaxReply)
+		}
+	case errors.As(ended, &limit):
+		prompt, err = recorder.Beyond(e.cfg.MaxReply)
+	}
+	if err != nil {
+		return nil
+	}
+	return slices.Clone(prompt)
 }
 
 // turns alternates between policy and environment until one of them, or the

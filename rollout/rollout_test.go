@@ -243,8 +243,8 @@ func TestOverflowEndsTheTrajectory(t *testing.T) {
 	}
 }
 
-// A trajectory that the number of turns ends says what it would have gone on from: the
-// prompt of the next turn.
+// A trajectory that the number of turns or of segments ends says what it would have gone on
+// from: the prompt of the next turn.
 func TestTruncatedTrajectoriesKeepTheirNextPrompt(t *testing.T) {
 	t.Parallel()
 	for name := range windows {
@@ -261,6 +261,27 @@ func TestTruncatedTrajectoriesKeepTheirNextPrompt(t *testing.T) {
 			if !slices.Equal(r.Next, whole.prompts[id][cfg.MaxTurns]) {
 				t.Errorf("%s: the next prompt is not that of turn %d", id, cfg.MaxTurns)
 			}
+		}
+		cfg = config(name)
+		cfg.condense.MaxSegments = 2
+		truncated := 0
+		for _, r := range play(t, name, 8, cfg, nil, expert) {
+			if r.Status == trajectory.Finished {
+				continue
+			}
+			truncated++
+			turns := 0
+			for _, e := range r.Entries {
+				if e.Sampled() {
+					turns++
+				}
+			}
+			if r.Status != trajectory.Truncated || len(r.Segments) != 2 || !slices.Equal(r.Next, whole.prompts[r.ID][turns]) {
+				t.Errorf("%s: status %s, %d segments, and the next prompt is not that of turn %d", r.ID, r.Status, len(r.Segments), turns)
+			}
+		}
+		if truncated == 0 {
+			t.Errorf("%s: no trajectory has more than two segments", name)
 		}
 	}
 }

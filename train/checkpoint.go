@@ -20,11 +20,15 @@ import (
 // state is what a resumed run has to know besides weights and optimizers.
 type state struct {
 	Step int `json:"step"`
-	// WarmStart is the evaluation of the base model.
+	// WarmStart is the evaluation of the base model, sampled, WarmStartGreedy its success
+	// without sampling.
+	WarmStartGreedy float64     `json:"warm_start_greedy_success"`
 	WarmStart       *Evaluation `json:"warm_start"`
-	TrainableTokens int64       `json:"trainable_tokens"`
-	WallSeconds     float64     `json:"wall_seconds"`
-	PeakRSSBytes    int64       `json:"peak_rss_bytes"`
+	// ValueScale is the unit of values; see scaledCritic.
+	ValueScale      float64 `json:"value_scale"`
+	TrainableTokens int64   `json:"trainable_tokens"`
+	WallSeconds     float64 `json:"wall_seconds"`
+	PeakRSSBytes    int64   `json:"peak_rss_bytes"`
 }
 
 // maxState bounds state.json, which has a few hundred bytes.
@@ -169,6 +173,9 @@ func readState(path string) (s state, err error) {
 	}
 	if s.Step < 0 || s.WarmStart == nil {
 		return s, fmt.Errorf("%s: step %d, warm_start %v: want a step from 0 and the evaluation of the base", path, s.Step, s.WarmStart)
+	}
+	if s.ValueScale < 0 {
+		return s, fmt.Errorf("%s: value_scale: %v: want 0 or more", path, s.ValueScale)
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -37,10 +38,21 @@ type RolloutConfig struct {
 
 // LoopConfig says how the learner uses each step's trajectories.
 type LoopConfig struct {
-	Steps           int     `yaml:"steps"`
-	StopAtSuccess   float64 `yaml:"stop_at_success"`
-	Epochs          int     `yaml:"epochs"`
-	Minibatches     int     `yaml:"minibatches"`
+	Steps int `yaml:"steps"`
+	// SuccessMetric is what StopAtSuccess and comparisons look at: success, or one of the
+	// environment's metrics.
+	SuccessMetric string  `yaml:"success_metric"`
+	StopAtSuccess float64 `yaml:"stop_at_success"`
+	Epochs        int     `yaml:"epochs"`
+	Minibatches   int     `yaml:"minibatches"`
+	// CriticEpochs and CriticMinibatches are the critic's own; 0 is as many as the actor's.
+	CriticEpochs      int `yaml:"critic_epochs"`
+	CriticMinibatches int `yaml:"critic_minibatches"`
+	// ScaleValues has the critic learn values in units of the spread of returns.
+	ScaleValues bool `yaml:"scale_values"`
+	// TargetKL ends the actor's passes of a step after the mini-batch whose approx_kl
+	// exceeds it; 0 is never.
+	TargetKL        float64 `yaml:"target_kl"`
 	ActorLR         float64 `yaml:"actor_lr"`
 	CriticLR        float64 `yaml:"critic_lr"`
 	FinalLR         float64 `yaml:"final_lr"`
@@ -58,6 +70,12 @@ type LoopConfig struct {
 type EvalConfig struct {
 	Tasks       int     `yaml:"tasks"`
 	Temperature float64 `yaml:"temperature"`
+}
+
+// criticPasses are the critic's passes over a step's trajectories, and the optimizer steps
+// of each.
+func (c LoopConfig) criticPasses() (epochs, minibatches int) {
+	return cmp.Or(c.CriticEpochs, c.Epochs), cmp.Or(c.CriticMinibatches, c.Minibatches)
 }
 
 // learningRateShare is 1 at the first step and falls linearly to final_lr at the last.
@@ -86,6 +104,8 @@ func (c Config) Validate() error {
 		{"train.steps", c.Train.Steps, 0, 999_999},
 		{"train.epochs", c.Train.Epochs, 1, many},
 		{"train.minibatches", c.Train.Minibatches, 1, c.Rollout.Groups * c.Rollout.GroupSize}, // a trajectory each, at least
+		{"train.critic_epochs", c.Train.CriticEpochs, 0, many},
+		{"train.critic_minibatches", c.Train.CriticMinibatches, 0, many}, // a trajectory each at least, whatever the number
 		{"train.critic_warmup", c.Train.CriticWarmup, 0, math.MaxInt32},
 		{"train.checkpoint_every", c.Train.CheckpointEvery, 1, math.MaxInt32},
 		{"train.keep_checkpoints", c.Train.KeepCheckpoints, 1, math.MaxInt32},
@@ -102,6 +122,7 @@ func (c Config) Validate() error {
 	}{
 		{"rollout.temperature", c.Rollout.Temperature, minTemperature, maxTemperature},
 		{"train.stop_at_success", c.Train.StopAtSuccess, 0, 1},
+		{"train.target_kl", c.Train.TargetKL, 0, 1e3},
 		{"train.actor_lr", c.Train.ActorLR, 1e-12, 1},
 		{"train.critic_lr", c.Train.CriticLR, 1e-12, 1},
 		{"train.final_lr", c.Train.FinalLR, 0, 1},
@@ -114,6 +135,9 @@ func (c Config) Validate() error {
 		if !(k.value >= k.least && k.value <= k.most) {
 			return fmt.Errorf("%s: %v: want %v to %v", k.key, k.value, k.least, k.most)
 		}
+	}
+	if c.Train.SuccessMetric == "" {
+		return fmt.Errorf("train.success_metric: %q: want %s, or the name of one of the environment's metrics", c.Train.SuccessMetric, Success)
 	}
 	if c.Train.OldLogProbs != "rollout" && c.Train.OldLogProbs != "learner" {
 		return fmt.Errorf("train.old_log_probs: %q: want rollout or learner", c.Train.OldLogProbs)

@@ -38,12 +38,18 @@ type Evaluation struct {
 	SameBoundaries float64 `json:"same_boundaries"`
 }
 
+// Metric is that of StepMetrics.
+func (e Evaluation) Metric(name string) (float64, bool) {
+	return metric(name, e.Success, e.Environment)
+}
+
 // Summary is summary.json: what a run came to.
 type Summary struct {
 	Env              string  `json:"env"`
-	WarmStartSuccess float64 `json:"warm_start_success"` // base model, sampled
-	EvalSuccess      float64 `json:"eval_success"`       // trained model, sampled
-	GreedySuccess    float64 `json:"greedy_success"`     // trained model, greedy
+	WarmStartSuccess float64 `json:"warm_start_success"`        // base model, sampled
+	WarmStartGreedy  float64 `json:"warm_start_greedy_success"` // base model, greedy
+	EvalSuccess      float64 `json:"eval_success"`              // trained model, sampled
+	GreedySuccess    float64 `json:"greedy_success"`            // trained model, greedy
 	EvalTasks        int     `json:"eval_tasks"`
 	Steps            int     `json:"steps"`
 	// Segments and tokens are those of the sampled evaluation.
@@ -58,9 +64,11 @@ type Summary struct {
 	Seed                   uint64  `json:"seed"`
 	// LogProbDriftMax is the largest over all steps.
 	LogProbDriftMax float64 `json:"log_prob_drift_max"`
-	// Sampled and Greedy are the whole evaluations after training.
-	Sampled Evaluation `json:"sampled"`
-	Greedy  Evaluation `json:"greedy"`
+	// WarmStart and Sampled are the whole evaluations before and after training, sampled,
+	// Greedy that after it, greedy.
+	WarmStart Evaluation `json:"warm_start"`
+	Sampled   Evaluation `json:"sampled"`
+	Greedy    Evaluation `json:"greedy"`
 }
 
 const summaryName = "summary.json"
@@ -187,6 +195,7 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 	s := &Summary{
 		Env:                   r.Tasks.Name(),
 		WarmStartSuccess:      r.state.WarmStart.Success,
+		WarmStartGreedy:       r.state.WarmStartGreedy,
 		EvalSuccess:           sampled.Success,
 		GreedySuccess:         greedy.Success,
 		EvalTasks:             sampled.Tasks,
@@ -198,6 +207,7 @@ func (r *run) finish(ctx context.Context) (*Summary, error) {
 		WallSeconds:           r.state.WallSeconds + r.wall(),
 		PeakRSSBytes:          max(r.state.PeakRSSBytes, peakRSS()),
 		Seed:                  r.cfg.Seed,
+		WarmStart:             *r.state.WarmStart,
 		Sampled:               sampled,
 		Greedy:                greedy,
 	}

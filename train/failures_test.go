@@ -41,7 +41,7 @@ func (f *failingEnvironment) Step(ctx context.Context, action chat.Message) (env
 // A run whose trajectories mostly fail shows the first error and stops.
 func TestRunsThatMostlyFailStop(t *testing.T) {
 	t.Parallel()
-	for name, from := range map[string]int{"evaluating the base": 32, "step 1": 32 + 16} { // after the openings; after the evaluation too
+	for name, from := range map[string]int{"evaluating the base": 32, "step 1": 32 + 16 + 16} { // after the openings; after both evaluations too
 		cfg := small(t)
 		run, err := assembly.Open(context.Background(), cfg)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -37,9 +38,11 @@ type StepMetrics struct {
 	RowTokens             int     `json:"row_tokens"`
 	// Environment are the environment's own metrics, each a mean over the trajectories that
 	// state it; nil if none does.
-	Environment   map[string]float64 `json:"environment,omitempty"`
-	AdvantageMean float64            `json:"advantage_mean"`
-	AdvantageStd  float64            `json:"advantage_std"`
+	Environment map[string]float64 `json:"environment,omitempty"`
+	// Credit is what was assigned, before the update.
+	Credit        CreditMetrics `json:"credit"`
+	AdvantageMean float64       `json:"advantage_mean"`
+	AdvantageStd  float64       `json:"advantage_std"`
 	// LogProbDriftMean and LogProbDriftMax are the mean and the largest difference
 	// between the sampler's log-probs and the learner's before the update, over trainable
 	// tokens, in nats; 0 unless the learner recomputes them.
@@ -47,9 +50,54 @@ type StepMetrics struct {
 	LogProbDriftMax  float64 `json:"log_prob_drift_max"`
 	// Of the update, over all its epochs and mini-batches.
 	Update         ppo.Metrics `json:"update"`
+	ActorUpdates   int         `json:"actor_updates"` // optimizer steps
+	CriticUpdates  int         `json:"critic_updates"`
 	ActorGradNorm  float64     `json:"actor_grad_norm"`
 	CriticGradNorm float64     `json:"critic_grad_norm"`
 	Timing         Timing      `json:"timing"`
+}
+
+// Success is the metric of every environment: the share of trajectories that solved their
+// task. Others are the environment's own.
+const Success = "success"
+
+// Metric returns the success of a step, or the environment's metric of that name, and
+// whether it states one.
+func (m StepMetrics) Metric(name string) (float64, bool) {
+	return metric(name, m.Success, m.Environment)
+}
+
+func (m StepMetrics) states(name string) bool {
+	_, ok := m.Metric(name)
+	return ok
+}
+
+func metric(name string, success float64, environment map[string]float64) (float64, bool) {
+	if name == Success {
+		return success, true
+	}
+	value, ok := environment[name]
+	return value, ok
+}
+
+// Reached returns the index of the first step at which the mean of a metric over it and the
+// two steps before reached a threshold; len(steps) if none did.
+func Reached(steps []StepMetrics, name string, threshold float64) int {
+	const window = 3
+	for i := window - 1; i < len(steps); i++ {
+		sum := 0.0
+		for _, m := range steps[i-window+1 : i+1] {
+			value, ok := m.Metric(name)
+			if !ok {
+				value = math.NaN()
+			}
+			sum += value
+		}
+		if sum/window >= threshold {
+			return i
+		}
+	}
+	return len(steps)
 }
 
 // Timing is what differs between two runs of one seed.

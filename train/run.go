@@ -35,15 +35,16 @@ type Options struct {
 // run is one training run.
 type run struct {
 	*Trainer
-	dir         string
-	description []byte
-	progress    *Progress
-	metrics     *metricsFile
-	lock        *os.File // config.yaml, locked as long as the run is at work
-	history     []StepMetrics
-	started     time.Time
-	state       state // after the last step; time and memory are those before started
-	warned      bool  // that most trajectories overflow
+	dir             string
+	description     []byte
+	progress        *Progress
+	metrics         *metricsFile
+	lock            *os.File // config.yaml, locked as long as the run is at work
+	history         []StepMetrics
+	started         time.Time
+	state           state // after the last step; time and memory are those before started
+	warned          bool  // that most trajectories overflow
+	warnedTruncated bool  // that nearly all are truncated
 }
 
 // Run trains, evaluates on unseen tasks before and after, and returns the summary
@@ -161,7 +162,11 @@ func (r *run) train(ctx context.Context) (*Summary, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.state.WarmStart = &warm
+		greedy, err := r.evaluate(ctx, "evaluating the base, greedy", 0, r.progress)
+		if err != nil {
+			return nil, err
+		}
+		r.state.WarmStart, r.state.WarmStartGreedy = &warm, greedy.Success
 	}
 	r.progress.Printf("base model: success %.3f on %d unseen tasks", r.state.WarmStart.Success, r.state.WarmStart.Tasks)
 	if r.state.Step == 0 { // so that a resumed run need not evaluate the base again
@@ -192,18 +197,10 @@ func (r *run) train(ctx context.Context) (*Summary, error) {
 	return r.finish(ctx)
 }
 
-// reachedTarget tells whether the last three steps were good enough to stop.
+// reachedTarget tells whether the run was good enough to stop.
 func (r *run) reachedTarget() bool {
-	const steps = 3
-	n := len(r.history)
-	if r.cfg.Train.StopAtSuccess == 0 || n < steps {
-		return false
-	}
-	mean := 0.0
-	for _, m := range r.history[n-steps:] {
-		mean += m.Success / steps
-	}
-	return mean >= r.cfg.Train.StopAtSuccess
+	target := r.cfg.Train.StopAtSuccess
+	return target > 0 && Reached(r.history, r.cfg.Train.SuccessMetric, target) < len(r.history)
 }
 
 // timeLeft extrapolates the steps of this process to those still to do at most.

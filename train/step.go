@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/infinirl/infinirl/advantage"
@@ -30,7 +33,12 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	if err := mostFailed(played); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
+	if name := r.cfg.Train.SuccessMetric; !metrics.states(name) {
+		return metrics, inputError{fmt.Errorf("train.success_metric: %q: environment %s states no such metric: want one of %s", name, r.Tasks.Name(),
+			strings.Join(append([]string{Success}, slices.Sorted(maps.Keys(metrics.Environment))...), ", "))}
+	}
 	r.warnOverflow(played)
+	r.warnTruncated(metrics)
 	closed := r.choose(played, &metrics)
 	metrics.Step = step + 1
 	if len(closed) == 0 {
@@ -45,6 +53,9 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 
 	start = time.Now()
 	if err := r.assignCredit(ctx, b); err != nil {
+		return metrics, fmt.Errorf("step %d: %w", step+1, err)
+	}
+	if metrics.Credit, err = creditOf(b, r.cfg.Advantage); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
@@ -148,6 +159,21 @@ func (r *run) warnOverflow(played []*trajectory.Trajectory) {
 	}
 }
 
+// warnTruncated says once, of the first step in which it is so, that hardly any trajectory
+// comes to an end of its own: the critic then learns nearly all values from its own.
+func (r *run) warnTruncated(m StepMetrics) {
+	n := m.Truncated - m.Overflowed
+	if 10*n < 9*m.Trajectories || r.warnedTruncated {
+		return
+	}
+	r.warnedTruncated = true
+	advice := "want more of them"
+	if r.readsValues() && r.cfg.Train.Truncated == "bootstrap" && r.cfg.Advantage.Gamma == 1 {
+		advice += ", or an advantage.gamma below 1: at 1 no outcome holds the critic's values, which are learnt from themselves"
+	}
+	r.progress.Printf("warning: %d of %d trajectories are truncated, by rollout.max_turns %d or rollout.max_segments %d: %s", n, m.Trajectories, r.cfg.Rollout.MaxTurns, r.cfg.Rollout.MaxSegments, advice)
+}
+
 // choose returns the trajectories that are trained on: those that may be, that the
 // window ever held, that are not left out as truncated, and whose policy is not too old.
 func (r *run) choose(played []*trajectory.Trajectory, m *StepMetrics) (chosen []*trajectory.Trajectory) {
@@ -195,7 +221,7 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 		}
 	}
 	if r.readsValues() {
-		if b.Values, err = r.Critic.Values(ctx, b); err != nil {
+		if b.Values, err = r.critic().values(ctx, b); err != nil {
 			return err
 		}
 		if r.cfg.Train.Truncated == "bootstrap" {
@@ -207,8 +233,17 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
 		return err
 	}
-	return advantage.Compute(b, r.cfg.Advantage)
+	if err := advantage.Compute(b, r.cfg.Advantage); err != nil {
+		return err
+	}
+	if r.cfg.Train.ScaleValues {
+		r.critic().measure(b.Returns, b.LossMask)
+	}
+	return nil
 }
+
+// critic is the critic in the unit of this run's values.
+func (r *run) critic() scaledCritic { return scaledCritic{r.Critic, &r.state.ValueScale} }
 
 // bootstrap states V(s_T) on the last segment of each truncated trajectory.
 func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
@@ -219,7 +254,7 @@ func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
 			rows, states = append(rows, i), append(states, row.NextIDs)
 		}
 	}
-	values, err := r.Critic.StateValues(ctx, states)
+	values, err := r.critic().stateValues(ctx, states)
 	if err != nil {
 		return err
 	}
@@ -229,63 +264,77 @@ func (r *run) bootstrap(ctx context.Context, b *batch.Batch) error {
 	return nil
 }
 
-// update runs the epochs of a step. Mini-batches are whole trajectories, so the
-// number of optimizer steps does not depend on how often they were cut.
+// update runs the passes of a step: those of the policy, but in the first steps that train
+// the critic alone, and those of the critic, if there is one to train.
 func (r *run) update(ctx context.Context, step int, b *batch.Batch, metrics *StepMetrics) error {
 	trajectories, err := b.Trajectories()
 	if err != nil {
 		return err
 	}
+	share := r.cfg.learningRateShare(step)
+	var actor, critic part
+	if step >= r.cfg.Train.CriticWarmup {
+		actor = part{epochs: r.cfg.Train.Epochs, minibatches: r.cfg.Train.Minibatches, update: r.Learner.Update, rate: share * r.cfg.Train.ActorLR, targetKL: r.cfg.Train.TargetKL}
+	}
+	if r.readsValues() {
+		critic = part{update: r.critic().update, rate: share * r.cfg.Train.CriticLR}
+		critic.epochs, critic.minibatches = r.cfg.Train.criticPasses()
+	}
+	total := actor.epochs*actor.minibatches + critic.epochs*critic.minibatches
+	done := 0
+	for _, p := range []*part{&actor, &critic} {
+		ended := func() {
+			done++
+			r.progress.Status(fmt.Sprintf("step %d: update", step+1), done, total)
+		}
+		if err := r.passes(ctx, step, b, trajectories, p, ended); err != nil {
+			return err
+		}
+	}
+	metrics.Update = ppo.CombineMetrics(actor.metrics).WithCritic(ppo.CombineMetrics(critic.metrics))
+	metrics.ActorUpdates, metrics.CriticUpdates = len(actor.metrics), len(critic.metrics)
+	metrics.ActorGradNorm = actor.gradNorm / float64(max(1, len(actor.metrics)))
+	metrics.CriticGradNorm = critic.gradNorm / float64(max(1, len(critic.metrics)))
+	return r.publish(ctx)
+}
+
+// part is what one of the two, policy or critic, goes through in a step, and what came of it.
+type part struct {
+	epochs, minibatches int
+	rate                float64
+	targetKL            float64
+	update              func(context.Context, *batch.Batch, learner.UpdateConfig) (learner.UpdateResult, error)
+
+	metrics  []ppo.Metrics
+	gradNorm float64 // summed over the updates
+}
+
+// passes takes the optimizer steps of a part. Mini-batches are whole trajectories, so their
+// number does not depend on how often those were cut; policy and critic go through them in
+// one order.
+func (r *run) passes(ctx context.Context, step int, b *batch.Batch, trajectories []batch.Trajectory, p *part, ended func()) error {
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, streamShuffle+uint64(step)))
-	what := fmt.Sprintf("step %d: update", step+1)
-	var updates []ppo.Metrics
-	total := r.cfg.Train.Epochs * r.cfg.Train.Minibatches
-	for range r.cfg.Train.Epochs {
+	for range p.epochs {
 		order := rng.Perm(len(trajectories))
-		for k := range r.cfg.Train.Minibatches {
+		for k := range p.minibatches {
 			var rows []int
-			for _, i := range order[k*len(order)/r.cfg.Train.Minibatches : (k+1)*len(order)/r.cfg.Train.Minibatches] {
+			for _, i := range order[k*len(order)/p.minibatches : (k+1)*len(order)/p.minibatches] {
 				rows = append(rows, trajectories[i].Rows...)
 			}
 			if len(rows) == 0 {
 				continue
 			}
-			update, err := r.optimize(ctx, step, b.Select(rows), metrics)
+			result, err := p.update(ctx, b.Select(rows), learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: p.rate})
 			if err != nil {
 				return err
 			}
-			updates = append(updates, update)
-			r.progress.Status(what, len(updates), total)
+			p.metrics, p.gradNorm = append(p.metrics, result.Metrics), p.gradNorm+result.GradNorm
+			if ended(); p.targetKL > 0 && result.Metrics.ApproxKL > p.targetKL {
+				return nil
+			}
 		}
 	}
-	metrics.Update = ppo.CombineMetrics(updates)
-	metrics.ActorGradNorm /= float64(len(updates))
-	metrics.CriticGradNorm /= float64(len(updates))
-	return r.publish(ctx)
-}
-
-// optimize takes one step of the policy, but in the first steps that train the critic
-// alone, and one of the critic, if there is one to train.
-func (r *run) optimize(ctx context.Context, step int, mini *batch.Batch, metrics *StepMetrics) (ppo.Metrics, error) {
-	share := r.cfg.learningRateShare(step)
-	var update ppo.Metrics
-	if step >= r.cfg.Train.CriticWarmup {
-		result, err := r.Learner.Update(ctx, mini, learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: share * r.cfg.Train.ActorLR})
-		if err != nil {
-			return update, err
-		}
-		update = result.Metrics
-		metrics.ActorGradNorm += result.GradNorm
-	}
-	if r.readsValues() {
-		result, err := r.Critic.Update(ctx, mini, learner.UpdateConfig{Loss: r.cfg.PPO, LearningRate: share * r.cfg.Train.CriticLR})
-		if err != nil {
-			return update, err
-		}
-		update = update.WithCritic(result.Metrics)
-		metrics.CriticGradNorm += result.GradNorm
-	}
-	return update, nil
+	return nil
 }
 
 // drift is the mean and the largest difference between the learner's log-probs and the

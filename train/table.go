@@ -19,7 +19,7 @@ func stepLine(m StepMetrics, left time.Duration) terminal.Line {
 		{Text: fmt.Sprintf("%4d  ", m.Step)},
 		{Text: fmt.Sprintf("%7.3f", m.Success), Style: terminal.Green},
 		{Text: fmt.Sprintf("  %s  %s  %s  %5.3f  %s  %7s  %5s %6s", fit(m.ReturnMean, 6, 3), fit(m.SegmentsPerTrajectory, 8, 2), fit(m.Update.ApproxKL, 7, 4),
-			m.Update.ClipFraction, fit(m.Update.ExplainedVariance, 8, 3), short(m.Timing.RolloutTokensPerSecond), short(m.Timing.TrainTokensPerSecond), clock(left))},
+			m.Update.ClipFraction, fit(m.Credit.ExplainedVariance, 8, 3), short(m.Timing.RolloutTokensPerSecond), short(m.Timing.TrainTokensPerSecond), clock(left))},
 	}
 	if lost := lostLine(m); lost != nil {
 		line = append(append(line, terminal.Span{Text: "\n      "}), lost...)

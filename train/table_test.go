@@ -22,7 +22,7 @@ func TestStepLineFits(t *testing.T) {
 	}
 	for _, m := range []StepMetrics{
 		{Step: 1, Success: 0.1, ReturnMean: 0.1, SegmentsPerTrajectory: 6, Timing: Timing{RolloutTokensPerSecond: 962746, TrainTokensPerSecond: 302066}},
-		{Step: 9999, Success: 1, ReturnMean: -12345678, SegmentsPerTrajectory: 12345678.9, Update: ppo.Metrics{ApproxKL: -0.0017, ClipFraction: 1, ExplainedVariance: -123456.789},
+		{Step: 9999, Success: 1, ReturnMean: -12345678, SegmentsPerTrajectory: 12345678.9, Update: ppo.Metrics{ApproxKL: -0.0017, ClipFraction: 1}, Credit: CreditMetrics{ExplainedVariance: -123456.789},
 			Timing: Timing{RolloutTokensPerSecond: 1e13, TrainTokensPerSecond: 0.3}},
 	} {
 		line := stepLine(m, 99*time.Hour+59*time.Minute).String()

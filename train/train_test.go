@@ -412,7 +412,8 @@ func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
 	add("ppo.aggregation", ppo.TokenMean, ppo.TokenMean, ppo.SeqMeanTokenSum, ppo.SeqMeanTokenMean, ppo.TrajectoryMean)
 	add("ppo.kl_kind", ppo.K3, ppo.K1, ppo.K2, ppo.K3)
 	add("", "", "ppo.kl_in=reward", "ppo.entropy_coef=0.01", "advantage.lambda_alpha=0.05", "advantage.whiten=false", "train.critic_warmup=1",
-		"train.weight_decay=0.1", "train.final_lr=0.5", "train.epochs=1", "ppo.value_clip=0.01", "train.max_grad_norm=0.01")
+		"train.weight_decay=0.1", "train.final_lr=0.5", "train.epochs=1", "ppo.value_clip=0.01", "train.max_grad_norm=0.01",
+		"train.scale_values=true", "train.critic_epochs=1", "train.critic_minibatches=4", "train.target_kl=1e-9")
 	play := func(t *testing.T, overrides ...string) []train.StepMetrics {
 		dir := filepath.Join(t.TempDir(), "run")
 		base := []string{"train.steps=2", "eval.tasks=2", "rollout.groups=16", "train.minibatches=2", "ppo.kl_coef=0.05", "advantage.lambda=0.9", "advantage.gamma=0.99"}
@@ -431,6 +432,35 @@ func TestTrainUsesEveryEstimatorAndLoss(t *testing.T) {
 				t.Error("it makes no difference")
 			}
 		})
+	}
+}
+
+// The critic's passes are its own: however many it takes, it takes none from the policy.
+// A target of the KL divergence ends the policy's passes, and not those of the critic.
+func TestPassesOfPolicyAndCritic(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		overrides     []string
+		actor, critic []int // updates in each step
+	}{
+		{nil, []int{4, 4}, []int{4, 4}},
+		{[]string{"train.critic_epochs=3", "train.critic_minibatches=8"}, []int{4, 4}, []int{24, 24}},
+		{[]string{"train.critic_epochs=1", "train.critic_warmup=1"}, []int{0, 4}, []int{2, 2}},
+		// The first mini-batch of a step is seen by the policy that sampled it.
+		{[]string{"train.target_kl=1e-9", "train.critic_epochs=3"}, []int{2, 2}, []int{6, 6}},
+		{[]string{"advantage.estimator=grpo", "train.target_kl=1e3"}, []int{4, 4}, []int{0, 0}},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		cfg := small(t, append([]string{"train.steps=2", "eval.tasks=2"}, test.overrides...)...)
+		if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		steps, _ := untimed(t, dir)
+		for k, m := range steps {
+			if m.ActorUpdates != test.actor[k] || m.CriticUpdates != test.critic[k] {
+				t.Errorf("%v, step %d: %d updates of the policy and %d of the critic, want %d and %d", test.overrides, m.Step, m.ActorUpdates, m.CriticUpdates, test.actor[k], test.critic[k])
+			}
+		}
 	}
 }
 
@@ -490,5 +520,38 @@ func TestTruncatedTrajectoriesAreBootstrapped(t *testing.T) {
 	}
 	if n, _ := count(last("drop")); n != 0 {
 		t.Errorf("drop: %d truncated trajectories", n)
+	}
+}
+
+// A run whose trajectories hardly ever come to their end says so, once, and what to do.
+func TestRunsThatAreCutOffWarn(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		overrides []string
+		warnings  int
+		want      string
+	}{
+		{[]string{"rollout.max_turns=3"}, 1, "advantage.gamma below 1"},
+		{[]string{"rollout.max_segments=1"}, 1, "rollout.max_segments 1"},
+		{[]string{"rollout.max_turns=3", "train.truncated=zero"}, 1, "want more of them\n"},
+		{nil, 0, ""},
+	} {
+		var out bytes.Buffer
+		cfg := small(t, append([]string{"train.steps=2", "eval.tasks=2"}, test.overrides...)...)
+		if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: filepath.Join(t.TempDir(), "run"), Progress: train.NewProgress(&out, false)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "trajectories are truncated"); n != test.warnings || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%v: %d warnings, want %d with %q:\n%s", test.overrides, n, test.warnings, test.want, out.String())
+		}
+	}
+}
+
+func TestSuccessMetricMustBeStated(t *testing.T) {
+	t.Parallel()
+	cfg := small(t, "train.success_metric=right_keys", "eval.tasks=2")
+	_, err := assembly.Train(context.Background(), cfg, train.Options{Dir: filepath.Join(t.TempDir(), "run")})
+	if !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "want one of success") {
+		t.Errorf("error %v, want one that says which there are", err)
 	}
 }

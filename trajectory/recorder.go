@@ -74,13 +74,24 @@ func (r *Recorder) observe(messages []chat.Message, pieces [][]int32) {
 // a new segment opened. StatusOf tells how a trajectory ends that has no window.
 // The ids must not be changed; they stay as they are.
 func (r *Recorder) Prompt(reply int) ([]int32, error) {
+	return r.prompt(reply, len(r.t.Segments))
+}
+
+// Beyond is Prompt for a trajectory that has used up its segments: the prompt that it would
+// have gone on from with one more. Only Close may follow.
+func (r *Recorder) Beyond(reply int) ([]int32, error) {
+	return r.prompt(reply, 0)
+}
+
+// prompt is Prompt as if so many segments had been opened.
+func (r *Recorder) prompt(reply, segments int) ([]int32, error) {
 	if r.ask != nil && r.awaiting { // asked for again
 		return r.tokens[:len(r.tokens):len(r.tokens)], nil
 	}
 	w := condense.Window{Items: r.window, Messages: r.t.Len(), Tokens: r.size,
-		Reserve: len(r.prefix) + reply, Reply: reply, Segments: len(r.t.Segments), Text: text{r.renderer, r.t}}
+		Reserve: len(r.prefix) + reply, Reply: reply, Segments: segments, Text: text{r.renderer, r.t}}
 	unanswered := r.unanswered()
-	if unanswered { // asked for again
+	if unanswered && segments > 0 { // asked for again
 		w.Segments--
 	}
 	d, err := r.condenser.Condense(w)

@@ -172,34 +172,13 @@ type credited struct {
 // credit leaves out what cannot be trained on and computes the rest. A batch that
 // is the job's own is changed in place.
 func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
-	trajectories, err := b.Trajectories()
+	kept, left, n, err := leaveOut(b, own)
 	if err != nil {
 		return credited{}, j.in.bad(err)
 	}
-	c := credited{batch: b}
-	drop := map[int]bool{}
-	for _, t := range trajectories {
-		if reason := untrainable(b, t); reason != "" {
-			c.Left.count(reason, len(t.Rows))
-			for _, i := range t.Rows {
-				drop[i] = true
-			}
-		}
-	}
-	if len(drop) > 0 {
-		rows := make([]int, 0, len(b.Rows)-len(drop))
-		for i := range b.Rows {
-			if !drop[i] {
-				rows = append(rows, i)
-			}
-		}
-		if own {
-			b.Keep(rows)
-		} else {
-			c.batch = b.Select(rows)
-		}
-	}
-	c.Rows, c.Trajectories = len(c.batch.Rows), len(trajectories)-c.Left.Trajectories
+	c := credited{batch: kept}
+	c.Left = left
+	c.Rows, c.Trajectories = len(c.batch.Rows), n-c.Left.Trajectories
 	cfg := j.cfg
 	if j.estimator.Values && c.batch.Values == nil {
 		cfg = j.withoutValues
@@ -210,6 +189,44 @@ func (j *creditJob) credit(b *batch.Batch, own bool) (credited, error) {
 		err = advantage.Compute(c.batch, cfg)
 	}
 	return c, j.in.bad(err)
+}
+
+// KeepTrainable leaves out of a batch what Advantages leaves out, in place.
+func KeepTrainable(b *batch.Batch) (LeftOut, error) {
+	_, left, _, err := leaveOut(b, true)
+	return left, err
+}
+
+// leaveOut returns a batch, its own one changed in place, without what cannot be trained on,
+// and the number of trajectories that there were.
+func leaveOut(b *batch.Batch, own bool) (kept *batch.Batch, left LeftOut, n int, err error) {
+	trajectories, err := b.Trajectories()
+	if err != nil {
+		return nil, left, 0, err
+	}
+	drop := map[int]bool{}
+	for _, t := range trajectories {
+		if reason := untrainable(b, t); reason != "" {
+			left.count(reason, len(t.Rows))
+			for _, i := range t.Rows {
+				drop[i] = true
+			}
+		}
+	}
+	if len(drop) == 0 {
+		return b, left, len(trajectories), nil
+	}
+	rows := make([]int, 0, len(b.Rows)-len(drop))
+	for i := range b.Rows {
+		if !drop[i] {
+			rows = append(rows, i)
+		}
+	}
+	if own {
+		b.Keep(rows)
+		return b, left, len(trajectories), nil
+	}
+	return b.Select(rows), left, len(trajectories), nil
 }
 
 // untrainable tells why a trajectory is left out, "" if it is not.

@@ -11,24 +11,41 @@ import (
 
 	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/assembly"
+	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/train"
 )
 
 type ablateCommand struct {
 	settings
-	Over   string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Seeds  int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Dir    absolutePath `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
-	Resume bool         `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
-	JSON   bool         `help:"Print ablation.json on one line instead of a table." name:"json"`
+	Over      string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
+	Methods   []string     `help:"Methods to compare, of the list above. Default: all." placeholder:"NAME,…"`
+	Grid      []string     `help:"Alternatives that each method is tried with, between bars, each one or more KEY=VALUE: every --grid multiplies the methods." placeholder:"ALTERNATIVES" sep:"none"`
+	Seeds     int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
+	Threshold float64      `help:"What train.success_metric must reach for a method to have learnt." default:"0.9"`
+	Parallel  int          `help:"Runs at once, each on its share of the cores; 1 shows each step of each run." default:"1"`
+	Dir       absolutePath `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
+	Resume    bool         `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
+	JSON      bool         `help:"Print ablation.json on one line instead of a table." name:"json"`
 }
 
 func (ablateCommand) Help() string {
-	return `Trains from one base model with cross-segment GAE, per-segment GAE, GRPO,
-and cross-segment GAE in a window that never fills; with
---over condense, under the condensing rules none, tool-fifo, tool-clear,
-discard-all and summary. Prints a table; writes ablation.json and the learning
-curves as curves.svg. Three seeds take about as long as twelve runs of train.
+	return `Trains from one base model under several methods and prints a table; writes
+ablation.json and the learning curves as curves.svg. Methods over credit:
+
+  carry          GAE across the cuts, λ 0.95
+  carry-1        the same, λ 1
+  verl-v1        the outcome on every row, GAE within it, λ 0.95
+  compaction-rl  the same, discounted by the decisions after the row
+  turn-gae       carry with one step a turn
+  grpo, rloo     the outcome compared within a group, a vote a trajectory
+  reinforce++    returns across the cuts, whitened, no critic
+  terminal       GAE with every row a trajectory of its own (baseline)
+  full-context   carry in a window that never fills
+
+With --over condense: none, tool-fifo, tool-clear, discard-all and summary, the
+condensing rules. What each method was found to need on an environment is set
+for it, unless --set or --config say otherwise; find it with --grid, on other
+seeds: --seed 101 --grid 'train.actor_lr=0.001 | train.actor_lr=0.003'.
 
 Example:
   infinirl ablate --env keytodoor --seeds 1 --set train.steps=2 --run runs/ablation`
@@ -38,13 +55,34 @@ func (c *ablateCommand) AfterApply() error {
 	if c.Seeds < 1 {
 		return fmt.Errorf("--seeds %d: want 1 or more", c.Seeds)
 	}
+	if c.Parallel < 1 || c.Parallel > 1024 {
+		return fmt.Errorf("--parallel %d: want 1 to 1024", c.Parallel)
+	}
 	if c.Resume && c.Dir == "" {
 		return errors.New("--resume: which comparison? name its directory with --run DIR")
 	}
-	if c.Resume && c.given() {
-		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set, --seed and all that stands for a key")
+	if c.Resume && (c.given() || len(c.Methods) > 0 || len(c.Grid) > 0) {
+		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set, --seed, --methods, --grid and all that stands for a key")
 	}
 	return nil
+}
+
+// plan is what the flags ask for.
+func (c *ablateCommand) plan(cfg config.Config) (ablation.Plan, error) {
+	methods, err := ablation.Methods(c.Over)
+	if err != nil {
+		return ablation.Plan{}, err
+	}
+	if methods, err = ablation.Select(methods, c.Methods); err != nil {
+		return ablation.Plan{}, err
+	}
+	methods = ablation.Tune(methods, cfg.Env, cfg.Chosen)
+	for _, dimension := range c.Grid {
+		if methods, err = ablation.Expand(methods, dimension); err != nil {
+			return ablation.Plan{}, err
+		}
+	}
+	return ablation.Plan{Env: cfg.Env, Over: c.Over, Methods: methods, First: cfg.Seed, Seeds: c.Seeds, Metric: cfg.Train.SuccessMetric, Threshold: c.Threshold}, nil
 }
 
 func (c *ablateCommand) Run(ctx context.Context, std streams) error {
@@ -56,16 +94,16 @@ func (c *ablateCommand) Run(ctx context.Context, std streams) error {
 	if dir == "" {
 		dir = filepath.Join("runs", "ablate-"+cfg.Env+"-"+time.Now().Format("20060102-150405"))
 	}
-	plan, err := ablation.NewPlan(cfg.Env, c.Over, cfg.Seed, c.Seeds)
+	plan, err := c.plan(cfg)
 	if err != nil {
 		return badInput(err)
 	}
 	progress := std.progress()
 	var result *ablation.Result
 	if c.Resume {
-		result, plan, err = assembly.ResumeAblation(ctx, dir, progress)
+		result, plan, err = assembly.ResumeAblation(ctx, c.Parallel, dir, progress)
 	} else {
-		result, err = assembly.Ablate(ctx, cfg, plan, dir, progress)
+		result, err = assembly.Ablate(ctx, cfg, plan, c.Parallel, dir, progress)
 	}
 	progress.Close()
 	switch {

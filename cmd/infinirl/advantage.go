@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/batch/stream"
+	"github.com/infinirl/infinirl/terminal"
 )
 
 type advantageCommand struct {
@@ -16,6 +18,7 @@ type advantageCommand struct {
 
 	Format       string   `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
 	Estimator    string   `default:"gae" help:"Way to assign credit, from the list above."`
+	Compare      []string `placeholder:"NAME,…" help:"Print, in place of a batch, what these estimators say of it, and where they differ from the first of them."`
 	Gamma        float64  `default:"1" help:"Discount a trainable token."`
 	Lambda       *float64 `placeholder:"λ" help:"λ of the advantages. Default: 0.95, or 1 where the batch has no values."`
 	CriticLambda float64  `default:"1" help:"λ of the returns."`
@@ -57,6 +60,9 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	if err := cfg.Validate(); err != nil {
 		return badInput(err)
 	}
+	if len(c.Compare) > 0 {
+		return c.compare(ctx, std, cfg, withoutValues)
+	}
 	if err := checkOutput(string(c.Out)); err != nil {
 		return err
 	}
@@ -86,6 +92,58 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 	reportAdvantages(std, &done)
 	if c.Out != "-" {
 		std.note("wrote %d rows of %d trajectories to %s", done.Rows, done.Trajectories, c.Out)
+	}
+	return nil
+}
+
+// compare prints where estimators differ on a batch.
+func (c *advantageCommand) compare(ctx context.Context, std streams, cfg, withoutValues advantage.Config) error {
+	if c.Out != "-" {
+		return badInput(fmt.Errorf("--out %s: --compare prints a table and writes no batch: want one of them", c.Out))
+	}
+	reads := false
+	for _, name := range c.Compare {
+		estimator, err := advantage.Lookup(name)
+		if err != nil {
+			return badInput(err)
+		}
+		reads = reads || estimator.Values
+	}
+	b, _, err := readBatch(ctx, string(c.In), std)
+	if err != nil {
+		return err
+	}
+	left, err := stream.KeepTrainable(b)
+	if err != nil {
+		return badContent(string(c.In), err)
+	}
+	if reads && b.Values == nil {
+		cfg = withoutValues
+		c.tellLambda(std)
+	}
+	compared, err := advantage.Compare(b, cfg, c.Compare)
+	if err != nil {
+		return badContent(string(c.In), err)
+	}
+	table := terminal.Table{Header: []string{"advantages", "mean", "std", "correlation", "other sign", "differ"}}
+	for _, e := range compared {
+		correlation := "-" // one of the two is constant
+		if !math.IsNaN(e.Correlation) {
+			correlation = fmt.Sprintf("%.3f", e.Correlation)
+		}
+		if math.Abs(e.Mean) < 1e-6*e.Std { // rounding
+			e.Mean = 0
+		}
+		table.Add(e.Estimator, fmt.Sprintf("%.4g", e.Mean), fmt.Sprintf("%.4g", e.Std), correlation, fmt.Sprintf("%.1f%%", 100*e.OtherSign), fmt.Sprintf("%.1f%%", 100*e.Differs))
+	}
+	if err := table.Write(std.out); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(std.out, "of the trainable tokens, against %s; differ: by more than a thousandth of its std\n", c.Compare[0]); err != nil {
+		return err
+	}
+	if left.Trajectories > 0 {
+		std.note("%s", &left)
 	}
 	return nil
 }

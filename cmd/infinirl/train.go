@@ -86,6 +86,7 @@ func printSummary(w io.Writer, s *train.Summary, dir string) error {
 	}
 	table := terminal.Table{Header: []string{fmt.Sprintf("%s, %d unseen tasks", s.Env, s.EvalTasks), "success"}, Styles: map[int]terminal.Style{1: terminal.Green}}
 	table.Add("base model, sampled", fmt.Sprintf("%.3f", s.WarmStartSuccess))
+	table.Add("base model, greedy", fmt.Sprintf("%.3f", s.WarmStartGreedy))
 	table.Add("trained, sampled", fmt.Sprintf("%.3f", s.EvalSuccess))
 	table.Add("trained, greedy", fmt.Sprintf("%.3f", s.GreedySuccess))
 	if err := table.Write(w); err != nil {

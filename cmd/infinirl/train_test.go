@@ -226,9 +226,13 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		{[]string{"pretrain", "-o", filepath.Join(dir, "x"), "--set", "pretrain.model.hidden_size=-1"}, "hidden_size"},
 		{[]string{"ablate", "--seeds", "0"}, "--seeds"},
 		{[]string{"ablate", "--over", "luck"}, "--over"},
+		{[]string{"ablate", "--methods", "magic"}, "--methods magic: want some of carry, "},
+		{[]string{"ablate", "--grid", "train.actor_lr"}, "--grid"},
+		{[]string{"ablate", "--parallel", "0"}, "--parallel"},
+		{[]string{"ablate", "--resume", "--run", ablation, "--methods", "carry"}, "leave out"},
 		{[]string{"ablate", "--run", ablation, "--set", "base=/nope"}, "/nope"},
 		{[]string{"ablate", "--run", ablation, "--set", "condense.high=20", "--set", "condense.low=20"}, "condense.high: 20"},
-		{[]string{"ablate", "--run", ablation, "--set", "rollout.max_reply=3000", "--set", "condense.high=4000"}, "cross-segment: condense.high: 4000"},
+		{[]string{"ablate", "--run", ablation, "--set", "rollout.max_reply=3000", "--set", "condense.high=4000"}, "carry: condense.high: 4000"},
 	} {
 		code, out, stderr := command(t, "", test.args...)
 		if code != 2 || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
@@ -295,7 +299,8 @@ func TestAblate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ablation")
 	code, out, stderr := command(t, "", "ablate", "--env", "keytodoor", "--seeds", "2", "--run", dir, "--set", "rollout.groups=4",
-		"--set", "train.steps=2", "--set", "train.minibatches=1", "--set", "eval.tasks=8")
+		"--set", "train.steps=2", "--set", "train.minibatches=1", "--set", "eval.tasks=8", "--parallel", "2",
+		"--methods", "carry,terminal,full-context", "--grid", "train.epochs=1 | train.epochs=2")
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
@@ -310,7 +315,7 @@ func TestAblate(t *testing.T) {
 	if err := json.Unmarshal(text, &result); err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{"cross-segment", "per-segment", "grpo", "full-context"} {
+	for _, method := range []string{"carry,epochs=1", "carry,epochs=2", "terminal,epochs=1", "full-context,epochs=2"} {
 		if len(result.Success[method]) != 2 || !strings.Contains(out, method) {
 			t.Errorf("%s: success %v, table\n%s", method, result.Success[method], out)
 		}

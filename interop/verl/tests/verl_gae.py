@@ -1,5 +1,5 @@
-"""Holds infinirl against verl's own compute_gae_advantage_return.
-Usage: check.py INFINIRL, the path of the program."""
+"""Layer (b): `infinirl advantage` against verl's own compute_gae_advantage_return on whole
+trajectories. Usage: verl_gae.py INFINIRL, the path of the program."""
 
 import json
 import random
