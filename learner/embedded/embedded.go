@@ -19,7 +19,7 @@ type Config struct {
 	Threads     int     // of the engine; 0: one a core
 	Temperature float64 // that samplers sample at
 	WeightDecay float64
-	MaxGradNorm float64 // gradients are clipped to it
+	MaxGradNorm float64 // gradients are clipped to it; 0: not
 	// LoRA adapts the base model, whose weights then stay as they are and are shared by
 	// actor, critic, sampler and reference; the zero value trains all weights.
 	LoRA lm.LoRA
