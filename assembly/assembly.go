@@ -60,12 +60,12 @@ func Open(ctx context.Context, cfg config.Config) (*Run, error) {
 }
 
 // reopen builds the parts of a run that goes on. The base model is only needed to keep
-// close to: where its file has gone, the shape of the model is that of the newest
+// close to, or to adapt: where its file has gone, the shape of the model is that of the newest
 // checkpoint.
 func reopen(ctx context.Context, cfg config.Config, dir string) (*Run, error) {
 	run, err := build(ctx, cfg, func(cfg config.Config) (base, error) {
 		original, err := loadBase(cfg)
-		if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 {
+		if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 && !cfg.Learner.LoRA.Enabled() {
 			if actor, missing := LatestActor(dir); missing == nil {
 				model, err := lm.Load(actor)
 				return base{model: model}, err
@@ -186,14 +186,15 @@ func Resume(ctx context.Context, dir string, progress *train.Progress) (summary 
 	return run.Train(ctx, train.Options{Dir: dir, Resume: true, Progress: progress})
 }
 
-// Evaluate plays unseen tasks with the base model of a configuration.
-func Evaluate(ctx context.Context, cfg config.Config, temperature float64, progress *train.Progress) (e train.Evaluation, err error) {
+// Evaluate plays unseen tasks with the base model of a configuration, or with the weights
+// of a checkpoint of a run of it.
+func Evaluate(ctx context.Context, cfg config.Config, checkpoint string, temperature float64, progress *train.Progress) (e train.Evaluation, err error) {
 	run, err := Open(ctx, cfg)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := run.Publish(ctx, cfg.Base); err != nil {
+	if err := run.start(ctx, checkpoint); err != nil {
 		return e, err
 	}
 	return run.Evaluate(ctx, temperature, progress)

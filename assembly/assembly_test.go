@@ -168,7 +168,7 @@ func TestBasesAreFound(t *testing.T) {
 	}
 	for _, base := range []string{"checkpoints/step-000000", "checkpoints/step-000000/actor", "checkpoints/step-000000/actor/model.safetensors"} {
 		cfg.Base = filepath.Join(run, base)
-		if _, err := Evaluate(context.Background(), cfg, 1, nil); err != nil {
+		if _, err := Evaluate(context.Background(), cfg, "", 1, nil); err != nil {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

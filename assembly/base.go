@@ -23,13 +23,16 @@ func LatestActor(dir string) (string, error) {
 	return filepath.Join(checkpoint, embedded.ActorName), err
 }
 
-// LatestWeights returns what a configuration names as base to play with the newest
-// checkpoint of a run.
-func LatestWeights(cfg config.Config, dir string) (string, error) {
-	if cfg.Learner.Engine == config.EngineTinker { // the checkpoint says where they are
-		return train.LatestCheckpoint(dir)
+// Newest returns a configuration that plays with the newest checkpoint of a run, and the
+// checkpoint, if its weights have to be loaded over the base model: an adapter's, and those
+// that a server has. Others are a base model themselves.
+func Newest(cfg config.Config, dir string) (_ config.Config, checkpoint string, err error) {
+	if cfg.Learner.Engine == config.EngineTinker || cfg.Learner.LoRA.Enabled() {
+		checkpoint, err = train.LatestCheckpoint(dir)
+		return cfg, checkpoint, err
 	}
-	return LatestActor(dir)
+	cfg.Base, err = LatestActor(dir)
+	return cfg, "", err
 }
 
 // maxModel bounds a model in one file.

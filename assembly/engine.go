@@ -33,20 +33,26 @@ func (r *Run) embedded(b base, p played, parts *train.Parts) error {
 		return train.BadInput(err)
 	}
 	b.model.Threads = cfg.Threads
-	settings := embedded.Config{Threads: cfg.Threads, Temperature: cfg.Rollout.Temperature, WeightDecay: cfg.Train.WeightDecay, MaxGradNorm: cfg.Train.MaxGradNorm}
-	if b.original {
-		parts.Reference = embedded.NewReference(b.model, settings)
+	settings := embedded.Config{Threads: cfg.Threads, Temperature: cfg.Rollout.Temperature, WeightDecay: cfg.Train.WeightDecay, MaxGradNorm: cfg.Train.MaxGradNorm, LoRA: cfg.Learner.LoRA}
+	settings.LoRA.Seed = cfg.Seed
+	newActor := embedded.TakeActor // in place: nobody else needs the base
+	if cfg.PPO.KLCoef != 0 && b.original {
+		parts.Reference, newActor = embedded.NewReference(b.model, settings), embedded.NewActor
 	}
-	actor, err := embedded.NewActor(b.model, settings)
-	if err != nil {
-		return err
+	if settings.LoRA.Enabled() {
+		newActor = embedded.NewActor
 	}
-	parts.Learner = actor
-	if readsValues(cfg) {
+	var err error
+	if readsValues(cfg) { // before anything is trained: it starts from the trunk of the base
 		if parts.Critic, err = embedded.NewCritic(b.model, settings); err != nil {
 			return err
 		}
 	}
+	actor, err := newActor(b.model, settings)
+	if err != nil {
+		return err
+	}
+	parts.Learner = actor
 	const cacheBytes = 128 << 20 // forgotten sessions are kept only within this
 	sampler, err := actor.Sampler(lm.Options{Threads: cfg.Threads, MaxBatch: cfg.Rollout.Concurrency, CacheBytes: cacheBytes})
 	if err != nil {
@@ -55,6 +61,9 @@ func (r *Run) embedded(b base, p played, parts *train.Parts) error {
 	r.closes(sampler.Close)
 	parts.Sampler = sampler
 	r.vocabulary, r.model = p.vocabulary, fmt.Sprintf("%d parameters", b.model.NumParameters())
+	if trained := actor.Model().NumTrained(); settings.LoRA.Enabled() {
+		r.model += fmt.Sprintf(", %d of an adapter trained", trained)
+	}
 	return nil
 }
 
@@ -171,16 +180,15 @@ func remoteCritic(ctx context.Context, client *tinker.Client, settings learnerti
 	return learnertinker.NewTokenCritic(ctx, client, settings, ids[0], ids[1])
 }
 
-// Publish hands the weights of the learner to the sampler, those of a checkpoint if one
-// is named. An embedded sampler has its own from the start.
-func (r *Run) Publish(ctx context.Context, checkpoint string) error {
-	if r.cfg.Learner.Engine == config.EngineEmbedded {
-		return nil
-	}
+// start hands the weights of a checkpoint to the sampler, or those of the base model if
+// none is named. An embedded sampler has these from the start.
+func (r *Run) start(ctx context.Context, checkpoint string) error {
 	if checkpoint != "" {
 		if err := r.Learner.Load(ctx, checkpoint); err != nil {
 			return train.BadInput(err)
 		}
+	} else if r.cfg.Learner.Engine == config.EngineEmbedded {
+		return nil
 	}
 	weights, err := r.Learner.Publish(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*
 	if err != nil {
 		return nil, err
 	}
-	actor, err := embedded.NewActor(model, embedded.Config{Threads: cfg.Threads, Temperature: 1, MaxGradNorm: 1})
+	actor, err := embedded.TakeActor(model, embedded.Config{Threads: cfg.Threads, Temperature: 1, MaxGradNorm: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/infinirl/infinirl/lm"
 )
 
 // Engines that train and sample.
@@ -15,8 +17,9 @@ const (
 
 // Learner chooses where the weights are: who samples from them and who trains them.
 type Learner struct {
-	Engine string `yaml:"engine"`
-	Tinker Tinker `yaml:"tinker"`
+	Engine string  `yaml:"engine"`
+	LoRA   lm.LoRA `yaml:"lora"`
+	Tinker Tinker  `yaml:"tinker"`
 }
 
 // Tinker is what has to be known of a server that speaks the Tinker protocol. Its key is
@@ -35,6 +38,9 @@ type Tinker struct {
 func (l Learner) validate() error {
 	switch l.Engine {
 	case EngineEmbedded:
+		if err := l.LoRA.Validate(); err != nil {
+			return fmt.Errorf("learner.%w", err)
+		}
 		return nil
 	case EngineTinker:
 	default:
@@ -66,11 +72,15 @@ func checkURL(text string) error {
 // idleLearner returns an error that names the first key of a learner that somebody has
 // set and that can have no effect.
 func (c Config) idleLearner() error {
-	remote := c.Learner.Engine == EngineTinker
+	remote, adapts := c.Learner.Engine == EngineTinker, c.Learner.LoRA.Enabled()
 	for _, key := range c.chosen {
 		switch {
 		case strings.HasPrefix(key, "learner.tinker.") && !remote:
 			return fmt.Errorf("%s: without effect: learner.engine is %s", key, c.Learner.Engine)
+		case strings.HasPrefix(key, "learner.lora.") && remote:
+			return fmt.Errorf("%s: without effect: the server adapts: want learner.tinker.rank", key)
+		case (key == "learner.lora.alpha" || key == "learner.lora.targets") && !adapts:
+			return fmt.Errorf("%s: without effect: learner.lora.rank is 0", key)
 		case key == "base" && remote && c.Base != "":
 			return fmt.Errorf("%s: without effect: the weights are the server's: want learner.tinker.model", key)
 		case key == "threads" && remote && c.Threads != 0:

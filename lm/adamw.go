@@ -6,8 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/infinirl/infinirl/atomicfile"
-	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/lm/kernel"
 	"github.com/infinirl/infinirl/safetensors"
 )
@@ -64,7 +62,7 @@ func NewAdamW(m *Model, config AdamWConfig) (*AdamW, error) {
 		return nil, err
 	}
 	return &AdamW{config: config, model: m,
-		m: make([]float32, m.layout.size), v: make([]float32, m.layout.size)}, nil
+		m: make([]float32, m.trained.size), v: make([]float32, m.trained.size)}, nil
 }
 
 // Steps counts the steps taken.
@@ -74,7 +72,7 @@ func (o *AdamW) Steps() int64 { return o.steps }
 // clipping. Gradients are scaled in place if they are clipped. If they are not
 // finite, the error is ErrNotFinite and nothing changes.
 func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, err error) {
-	if !o.model.layout.equal(gradients.model.layout) {
+	if !o.model.trained.equal(gradients.layout) {
 		return 0, errors.New("lm: the gradients belong to a model of another shape")
 	}
 	if !(learningRate >= 0) || math.IsInf(learningRate, 1) {
@@ -97,14 +95,14 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 		Bias2:        float32(1 - math.Pow(o.config.Beta2, float64(o.steps))),
 	}
 	model := o.model
-	for _, p := range model.layout.parameters {
+	for _, p := range model.trained.parameters {
 		step.WeightDecay = 0
 		if p.decayed() {
 			step.WeightDecay = float32(o.config.WeightDecay)
 		}
 		eachChunk(model.threads(), p.size(), func(from, to int) {
 			from, to = p.offset+from, p.offset+to
-			model.kernel.AdamW(model.params[from:to], gradients.flat[from:to], o.m[from:to], o.v[from:to], step)
+			model.kernel.AdamW(model.values[from:to], gradients.flat[from:to], o.m[from:to], o.v[from:to], step)
 		})
 	}
 	model.changed()
@@ -115,10 +113,13 @@ func (o *AdamW) Step(gradients *Gradients, learningRate float64) (norm float64, 
 // the number of steps and, by the names of the parameters, both moments. A run
 // that loads model and optimizer goes on bit for bit.
 func (o *AdamW) Marshal() ([]byte, error) {
+	return encode(o.tensors(), map[string]string{"format": "pt"})
+}
+
+func (o *AdamW) tensors() []safetensors.Tensor {
 	tensors := []safetensors.Tensor{safetensors.New("step", nil, []int64{o.steps})}
-	tensors = append(tensors, o.model.layout.export("exp_avg.", o.m)...)
-	tensors = append(tensors, o.model.layout.export("exp_avg_sq.", o.v)...)
-	return encode(tensors, map[string]string{"format": "pt"})
+	tensors = append(tensors, o.model.trained.export("exp_avg.", o.m)...)
+	return append(tensors, o.model.trained.export("exp_avg_sq.", o.v)...)
 }
 
 // Unmarshal restores the state that Marshal returned. On an error the state is
@@ -135,6 +136,10 @@ func (o *AdamW) unmarshal(data []byte) error {
 	if err != nil {
 		return err
 	}
+	return o.restore(file)
+}
+
+func (o *AdamW) restore(file *safetensors.File) error {
 	step, err := file.Tensor("step")
 	if err != nil {
 		return err
@@ -157,10 +162,10 @@ func (o *AdamW) unmarshal(data []byte) error {
 		}
 	}
 	m, v := make([]float32, len(o.m)), make([]float32, len(o.v))
-	if err := o.model.layout.load("exp_avg.", first, m); err != nil {
+	if err := o.model.trained.load("exp_avg.", first, m); err != nil {
 		return err
 	}
-	if err := o.model.layout.load("exp_avg_sq.", second, v); err != nil {
+	if err := o.model.trained.load("exp_avg_sq.", second, v); err != nil {
 		return err
 	}
 	o.steps, o.m, o.v = steps[0], m, v
@@ -169,24 +174,27 @@ func (o *AdamW) unmarshal(data []byte) error {
 
 // Save writes the state to a file, under a temporary name first.
 func (o *AdamW) Save(path string) error {
-	data, err := o.Marshal()
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(path, data); err != nil {
+	if err := write(path, o.tensors(), map[string]string{"format": "pt"}); err != nil {
 		return fmt.Errorf("lm: save optimizer: %w", err)
 	}
 	return nil
 }
 
-// maxOptimizerHeader is more than the header of a state takes.
-const maxOptimizerHeader = 100 << 20
-
 // Load restores the state that Save wrote.
 func (o *AdamW) Load(path string) error {
-	data, err := bounded.ReadFile(path, 8*int64(len(o.m))+maxOptimizerHeader)
+	file, err := safetensors.Open(path)
 	if err != nil {
 		return fmt.Errorf("lm: load optimizer: %w", err)
 	}
-	return o.Unmarshal(data)
+	defer file.Close()
+	if err := file.Attach(); err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	if err := verify(file.File); err != nil {
+		return fmt.Errorf("lm: load optimizer: %s: %w", path, err)
+	}
+	if err := o.restore(file.File); err != nil {
+		return fmt.Errorf("lm: load optimizer: %w", err)
+	}
+	return nil
 }

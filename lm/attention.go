@@ -49,31 +49,73 @@ func (c *kvCache) store(ws *workspace, layer int, a *activations, row, rows, pos
 	}
 }
 
-// attend computes causal attention for queries first … first+count−1 of a.q
-// [M, H·d], which sit at the given positions, over the keys and values in
-// cache. The result goes to a.attention [M, H·d]; of the scores s it leaves
-// a.greatest = max s and a.sum = Σ exp(s − max s), both [M, H].
-func (ws *workspace) attend(layer int, a *activations, cache *kvCache, positions []int32, first, count int) {
+// queryTask is the most queries of a sequence that a member of a team takes at a time.
+const queryTask = 4 * queryBlock
+
+// attend computes causal attention for the queries a.q [M, H·d], which sit at the
+// given positions, over the keys and values in the caches of their sequences. The
+// result goes to a.attention [M, H·d]; of the scores s it leaves a.greatest = max s and
+// a.sum = Σ exp(s − max s), both [M, H].
+func (ws *workspace) attend(layer int, a *activations, st *step, positions []int32, last bool) {
+	G := ws.m.config.NumKeyValueHeads
+	if len(ws.team) == 1 {
+		for i := range st.spans {
+			first, count := st.spans[i].queries(last)
+			for g := range G {
+				ws.attendGroup(layer, a, st.spans[i].cache, positions, g, first, count, &ws.team[0])
+			}
+		}
+		return
+	}
+	type task struct {
+		cache           *kvCache
+		g, first, count int
+	}
+	var tasks []task
+	for i := range st.spans {
+		first, count := st.spans[i].queries(last)
+		for from := first; from < first+count; from += queryTask {
+			for g := range G {
+				tasks = append(tasks, task{st.spans[i].cache, g, from, min(queryTask, first+count-from)})
+			}
+		}
+	}
+	ws.team.each(len(tasks), func(i int, s *scratch) {
+		t := &tasks[i]
+		ws.attendGroup(layer, a, t.cache, positions, t.g, t.first, t.count, s)
+	})
+}
+
+// queries are the rows of queries of a span: in the last layer only those that are
+// asked for.
+func (sp *span) queries(last bool) (first, count int) {
+	if last {
+		return sp.out, sp.outs
+	}
+	return sp.row, sp.rows
+}
+
+// attendGroup computes attention of the query heads that share key-value head g, for
+// queries first … first+count−1 of one sequence.
+func (ws *workspace) attendGroup(layer int, a *activations, cache *kvCache, positions []int32, g, first, count int, s *scratch) {
 	c := &ws.m.config
-	group := c.NumAttentionHeads / c.NumKeyValueHeads // query heads that share keys and values
-	for g := range c.NumKeyValueHeads {
-		k, v := cache.head(c, layer, g)
-		for row := first; row < first+count; row += queryBlock {
-			rows := min(queryBlock, first+count-row)
-			if rows == 1 {
-				ws.attendBlock(a, k, v, cache.stride, positions, row, 1, g*group, group)
-				continue
-			}
-			for h := g * group; h < (g+1)*group; h++ {
-				ws.attendBlock(a, k, v, cache.stride, positions, row, rows, h, 1)
-			}
+	group := c.NumAttentionHeads / c.NumKeyValueHeads
+	k, v := cache.head(c, layer, g)
+	for row := first; row < first+count; row += queryBlock {
+		rows := min(queryBlock, first+count-row)
+		if rows == 1 {
+			ws.attendBlock(s, a, k, v, cache.stride, positions, row, 1, g*group, group)
+			continue
+		}
+		for h := g * group; h < (g+1)*group; h++ {
+			ws.attendBlock(s, a, k, v, cache.stride, positions, row, rows, h, 1)
 		}
 	}
 }
 
 // attendBlock computes attention for several rows of one head, or for several
 // heads of one row, over k [d, stride] and v [stride, d].
-func (ws *workspace) attendBlock(a *activations, k, v []float32, stride int, positions []int32, row, rows, head, heads int) {
+func (ws *workspace) attendBlock(sc *scratch, a *activations, k, v []float32, stride int, positions []int32, row, rows, head, heads int) {
 	H, d := ws.m.config.NumAttentionHeads, ws.m.config.HeadDim
 	B, ld := rows*heads, H*d // queries, and the distance between them
 	if heads > 1 {
@@ -81,7 +123,7 @@ func (ws *workspace) attendBlock(a *activations, k, v []float32, stride int, pos
 	}
 	at := row*H*d + head*d
 	n := int(positions[row+rows-1]) + 1 // keys that the last query sees
-	s := grow(&ws.scores, B*n)          // [B, n]
+	s := grow(&sc.scores, B*n)          // [B, n]
 	ws.k.Gemm(B, n, d, a.q[at:], ld, 1, k, stride, s, n, false)
 	for i := range B {
 		r, h := row+i/heads, head+i%heads
@@ -107,26 +149,34 @@ func (ws *workspace) attendBlock(a *activations, k, v []float32, stride int, pos
 //	dv += eᵀ·dO
 //	ds = e ∘ (dO·vᵀ − rowsum(dO ∘ O))
 //	dq = ds·k,  dk += dsᵀ·q
-func (ws *workspace) attendBackward(layer int, a *activations, positions []int32, dO, dq, dk, dv []float32) {
-	c, b := &ws.m.config, &ws.gradient
+func (ws *workspace) attendBackward(layer int, a *activations, st *step, positions []int32, last bool, dO, dq, dk, dv []float32) {
+	G := ws.m.config.NumKeyValueHeads
+	ws.team.each(len(st.spans)*G, func(i int, s *scratch) {
+		ws.attendGroupBackward(s, layer, a, &st.spans[i/G], positions, last, i%G, dO, dq, dk, dv)
+	})
+}
+
+// attendGroupBackward is attendBackward for one sequence and the query heads that share
+// key-value head g.
+func (ws *workspace) attendGroupBackward(s *scratch, layer int, a *activations, sp *span, positions []int32, last bool, g int, dO, dq, dk, dv []float32) {
+	c := &ws.m.config
 	H, G, d := c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim
-	R, M, stride := len(dk)/(G*d), len(positions), ws.cache.stride
-	for i, sum := range a.sum {
-		ws.k.Scale(1/sum, dO[i*d:(i+1)*d])
-	}
-	vT := grow(&b.vT, d*R) // [d, R]
-	for h := range H {
-		g := h / (H / G)
-		k, v := ws.cache.head(c, layer, g)
-		if h%(H/G) == 0 {
-			ws.k.Transpose(R, d, v, d, vT, R)
+	first, M := sp.queries(last)
+	R, stride := sp.rows, sp.cache.stride
+	key, dk, dv := a.k[sp.row*G*d+g*d:], dk[sp.row*G*d+g*d:], dv[sp.row*G*d+g*d:]
+	k, v := sp.cache.head(c, layer, g)
+	vT := grow(&s.vT, d*R) // [d, R]
+	ws.k.Transpose(R, d, v, d, vT, R)
+	for h := g * (H / G); h < (g+1)*(H/G); h++ {
+		for i := first; i < first+M; i++ {
+			ws.k.Scale(1/a.sum[i*H+h], dO[(i*H+h)*d:(i*H+h+1)*d])
 		}
-		for row := 0; row < M; row += queryBlock {
-			B := min(queryBlock, M-row)
+		for row := first; row < first+M; row += queryBlock {
+			B := min(queryBlock, first+M-row)
 			n := int(positions[row+B-1]) + 1
 			at := row*H*d + h*d
-			e := grow(&ws.scores, B*n) // [B, n]
-			dp := grow(&b.dp, B*n)     // [B, n]
+			e := grow(&s.scores, B*n) // [B, n]
+			dp := grow(&s.dp, B*n)    // [B, n]
 			ws.k.Gemm(B, n, d, a.q[at:], H*d, 1, k, stride, e, n, false)
 			ws.k.Gemm(B, n, d, dO[at:], H*d, 1, vT, R, dp, n, false)
 			for i := range B {
@@ -135,7 +185,7 @@ func (ws *workspace) attendBackward(layer int, a *activations, positions []int32
 				ws.k.ExpSum(ei, ei, a.greatest[(row+i)*H+h])
 				clear(e[i*n+visible : (i+1)*n])
 			}
-			ws.k.Gemm(n, d, B, e, 1, n, dO[at:], H*d, dv[g*d:], G*d, true)
+			ws.k.Gemm(n, d, B, e, 1, n, dO[at:], H*d, dv, G*d, true)
 			for i := range B {
 				visible := int(positions[row+i]) + 1
 				o := at + i*H*d
@@ -143,8 +193,8 @@ func (ws *workspace) attendBackward(layer int, a *activations, positions []int32
 				ds := e[i*n : i*n+visible] // in place
 				ws.k.SoftmaxBackward(ds, ds, dp[i*n:i*n+visible], dot, 1)
 			}
-			ws.k.Gemm(B, d, n, e, n, 1, a.k[g*d:], G*d, dq[at:], H*d, false)
-			ws.k.Gemm(n, d, B, e, 1, n, a.q[at:], H*d, dk[g*d:], G*d, true)
+			ws.k.Gemm(B, d, n, e, n, 1, key, G*d, dq[at:], H*d, false)
+			ws.k.Gemm(n, d, B, e, 1, n, a.q[at:], H*d, dk, G*d, true)
 		}
 	}
 }

@@ -2,12 +2,8 @@ package lm
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/atomicfile"
-	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/safetensors"
 )
 
@@ -31,21 +26,25 @@ const (
 	metadataChecksum = "checksum" // of old files: CRC-32C of the tensors' bytes, in the order of the file
 )
 
-// Save writes config.json and model.safetensors to dir, which it creates. Each
-// file is written under a temporary name and renamed.
+// Save writes config.json and model.safetensors to dir, which it creates; of an adapted
+// model the adapter alone, in PEFT's files. Each file is written under a temporary name
+// and renamed.
 func (m *Model) Save(dir string) error {
+	if m.adapter != nil {
+		return m.saveAdapter(dir)
+	}
 	config, err := marshalConfig(m.config, m.layout.critic)
 	if err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	data, err := m.Marshal()
+	tensors, metadata, err := m.tensors()
 	if err != nil {
-		return err
+		return fmt.Errorf("lm: save: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, weightsFile), data); err != nil {
+	if err := write(filepath.Join(dir, weightsFile), tensors, metadata); err != nil {
 		return fmt.Errorf("lm: save: %w", err)
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(dir, configFile), append(config, '\n')); err != nil {
@@ -54,68 +53,24 @@ func (m *Model) Save(dir string) error {
 	return nil
 }
 
-// maxConfig bounds config.json, which has a few kilobytes.
-const maxConfig = 16 << 20
-
-// Load reads a model that Save wrote, or a Llama, Qwen2 or Qwen3 checkpoint of
-// Hugging Face in one model.safetensors (F32, F16 or BF16). Of a model that Save
-// wrote, every changed bit is an error. The shapes are compared with the
-// configuration before the weights are read.
-func Load(dir string) (*Model, error) {
-	config, err := bounded.ReadFile(filepath.Join(dir, configFile), maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("lm: load: %w", err)
-	}
-	weights, _, err := bounded.Open(filepath.Join(dir, weightsFile), math.MaxInt64)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, sharded := os.Stat(filepath.Join(dir, weightsFile+".index.json")); sharded == nil {
-			err = fmt.Errorf("%s is split into shards; join them into one %s", dir, weightsFile)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lm: load: %w", err)
-	}
-	defer weights.Close()
-	m, err := load(config, weights)
-	if err != nil {
-		return nil, fmt.Errorf("lm: load %s: %w", dir, err)
-	}
-	return m, nil
-}
-
-// load reads a model of two files.
-func load(config []byte, weights io.ReadSeeker) (*Model, error) {
-	header, _, err := safetensors.ReadHeader(weights)
-	if err != nil {
-		return nil, err
-	}
-	// Save writes the same text into both files.
-	if saved, ok := header.Metadata[metadataConfig]; ok && !bytes.Equal(bytes.TrimSpace(config), []byte(saved)) {
-		return nil, fmt.Errorf("%s is not the one that %s was saved with: %w, or it was edited (delete it, and its text is that of the metadata %q of %s)",
-			configFile, weightsFile, safetensors.ErrDamaged, metadataConfig, weightsFile)
-	}
-	if _, err := match(config, header); err != nil {
-		return nil, err
-	}
-	if _, err := weights.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	file, err := safetensors.Read(weights)
-	if err != nil {
-		return nil, err
-	}
-	if err := verify(file); err != nil {
-		return nil, err
-	}
-	return fill(config, file)
-}
-
 // Marshal returns the model as the content of one safetensors file, which holds
-// its configuration, too.
+// its configuration, too. A model with an adapter is an error.
 func (m *Model) Marshal() ([]byte, error) {
-	config, err := marshalConfig(m.config, m.layout.critic)
+	if m.adapter != nil {
+		return nil, errAdapter
+	}
+	tensors, metadata, err := m.tensors()
 	if err != nil {
 		return nil, fmt.Errorf("lm: marshal: %w", err)
+	}
+	return encode(tensors, metadata)
+}
+
+// tensors are the content of the weights file. They may share the model's memory.
+func (m *Model) tensors() ([]safetensors.Tensor, map[string]string, error) {
+	config, err := marshalConfig(m.config, m.layout.critic)
+	if err != nil {
+		return nil, nil, err
 	}
 	tensors := m.layout.export("", m.params)
 	if m.config.UseQKNorm && m.config.AttentionBias {
@@ -125,7 +80,7 @@ func (m *Model) Marshal() ([]byte, error) {
 			tensors = append(tensors, safetensors.New(name, []int{m.config.HiddenSize}, make([]float32, m.config.HiddenSize)))
 		}
 	}
-	return encode(tensors, map[string]string{"format": "pt", metadataConfig: string(config)})
+	return tensors, map[string]string{"format": "pt", metadataConfig: string(config)}, nil
 }
 
 // Unmarshal is the inverse of Marshal.
@@ -175,6 +130,9 @@ func match(config []byte, file *safetensors.File) (parts, error) {
 		if t.Name == "lm_head.weight" && c.TieWordEmbeddings {
 			continue // a copy of the embedding that some exporters write
 		}
+		if strings.HasSuffix(t.Name, ".rotary_emb.inv_freq") {
+			continue // what the configuration says, in checkpoints of 2023
+		}
 		if strings.HasSuffix(t.Name, outputBias) {
 			p.zeros = append(p.zeros, t)
 			continue
@@ -222,7 +180,8 @@ func checkZero(t safetensors.Tensor) error {
 	return nil
 }
 
-// export returns a flat array of the layout as tensors of Hugging Face's shapes.
+// export returns a flat array of the layout as tensors of Hugging Face's shapes, which
+// share its memory where they can.
 func (l *layout) export(prefix string, flat []float32) []safetensors.Tensor {
 	var tensors []safetensors.Tensor
 	for _, p := range l.parameters {
@@ -230,7 +189,7 @@ func (l *layout) export(prefix string, flat []float32) []safetensors.Tensor {
 		if p.projection() {
 			values = transpose(values, p.in, p.out)
 		}
-		tensors = append(tensors, safetensors.New(prefix+p.name, p.shape(), values))
+		tensors = append(tensors, safetensors.Tensor{Name: prefix + p.name, DType: safetensors.F32, Shape: p.shape(), Data: floatBytes(values)})
 	}
 	return tensors
 }
@@ -261,39 +220,25 @@ func (l *layout) match(prefix string, tensors []safetensors.Tensor) error {
 	return nil
 }
 
-// load is the inverse of export. All numbers must be finite.
-func (l *layout) load(prefix string, tensors []safetensors.Tensor, flat []float32) error {
-	if err := l.match(prefix, tensors); err != nil {
-		return err
-	}
-	for _, t := range tensors {
-		values, err := safetensors.Float32s(t)
-		if err != nil {
-			return err
-		}
-		for i, x := range values {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				return fmt.Errorf("tensor %q: element %d is %g", t.Name, i, x)
-			}
-		}
-		p := l.byName[strings.TrimPrefix(t.Name, prefix)]
-		if p.projection() {
-			values = transpose(values, p.out, p.in)
-		}
-		copy(flat[p.offset:], values)
-	}
-	return nil
-}
-
 // transpose returns the transpose of x [rows, cols].
 func transpose(x []float32, rows, cols int) []float32 {
 	y := make([]float32, len(x))
-	for i := range rows {
-		for j := range cols {
-			y[j*rows+i] = x[i*cols+j]
+	const block = 16 // rows and columns that the caches hold
+	for top := 0; top < rows; top += block {
+		for left := 0; left < cols; left += block {
+			for i := top; i < min(rows, top+block); i++ {
+				for j := left; j < min(cols, left+block); j++ {
+					y[j*rows+i] = x[i*cols+j]
+				}
+			}
 		}
 	}
 	return y
+}
+
+// write writes the file of tensors, under a temporary name first.
+func write(path string, tensors []safetensors.Tensor, metadata map[string]string) error {
+	return atomicfile.Create(path, func(f *os.File) error { return safetensors.Write(f, tensors, metadata) })
 }
 
 // encode returns the file of tensors, which begin with the widest elements.

@@ -3,7 +3,6 @@ package lm
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -15,36 +14,6 @@ import (
 	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/safetensors"
 )
-
-// A Hugging Face checkpoint loads and gives Hugging Face's log-probs.
-func TestHuggingFace(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join("testdata", "hf-llama")
-	m, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var expected struct {
-		Tokens   []int32   `json:"tokens"`
-		LogProbs []float64 `json:"log_probs"`
-	}
-	if err := json.Unmarshal(data, &expected); err != nil {
-		t.Fatal(err)
-	}
-	row := Sequence{Tokens: expected.Tokens}
-	for i := range expected.LogProbs {
-		row.Targets = append(row.Targets, int32(i+1))
-	}
-	got := outputs([]Sequence{row})
-	if err := m.LogProbs(t.Context(), []Sequence{row}, 1, got, nil); err != nil {
-		t.Fatal(err)
-	}
-	closeTo(t, "log-probs", got[0], expected.LogProbs, 2e-5)
-}
 
 func TestSaveAndLoad(t *testing.T) {
 	t.Parallel()
@@ -226,9 +195,12 @@ func TestHuggingFaceConfigs(t *testing.T) {
 		`"model_type": "llama"`: func(c Config) bool {
 			return !c.AttentionBias && !c.UseQKNorm && c.HeadDim == 4 && c.NumKeyValueHeads == 2 && c.RopeTheta == 10000
 		},
-		`"model_type": "qwen2", "rope_theta": 1e6`:                                               func(c Config) bool { return c.AttentionBias && !c.UseQKNorm && c.RopeTheta == 1e6 },
-		`"model_type": "qwen3", "attention_bias": false`:                                         func(c Config) bool { return !c.AttentionBias && c.UseQKNorm && c.HeadDim == 128 },
-		`"model_type": "qwen3", "head_dim": 6`:                                                   func(c Config) bool { return c.HeadDim == 6 },
+		`"model_type": "qwen2", "rope_theta": 1e6`:       func(c Config) bool { return c.AttentionBias && !c.UseQKNorm && c.RopeTheta == 1e6 },
+		`"model_type": "qwen3", "attention_bias": false`: func(c Config) bool { return !c.AttentionBias && c.UseQKNorm && c.HeadDim == 128 },
+		`"model_type": "qwen3", "head_dim": 6`:           func(c Config) bool { return c.HeadDim == 6 },
+		`"rope_theta": 5, "rope_scaling": {"type": "linear", "factor": 4}`: func(c Config) bool {
+			return c.RopeTheta == 5 && c.RopeScaling == RopeScaling{Type: "linear", Factor: 4}
+		},
 		`"rope_scaling": null, "rope_parameters": {"rope_type": "default", "rope_theta": 777.0}`: func(c Config) bool { return c.RopeTheta == 777 },
 	} {
 		c, err := unmarshalConfig([]byte("{" + shape + ", " + extra + "}"))
@@ -237,14 +209,18 @@ func TestHuggingFaceConfigs(t *testing.T) {
 		}
 	}
 	for extra, want := range map[string]string{
-		`"model_type": "gemma"`:                   `model_type "gemma"`,
-		`"hidden_act": "gelu"`:                    `hidden_act "gelu"`,
-		`"rope_scaling": {"rope_type": "llama3"}`: `rope scaling of type "llama3"`,
-		`"rope_scaling": {"type": "linear"}`:      `rope scaling of type "linear"`,
-		`"mlp_bias": true`:                        `mlp_bias`,
-		`"use_sliding_window": true`:              `use_sliding_window`,
-		`"vocab_size": "8"`:                       `vocab_size`,
-		`"head_dim": 5`:                           `head_dim is 5`,
+		`"model_type": "gemma"`:                             `model_type "gemma"`,
+		`"hidden_act": "gelu"`:                              `hidden_act "gelu"`,
+		`"rope_scaling": {"rope_type": "llama3"}`:           `rope scaling: factor is 0`,
+		`"rope_scaling": {"type": "yarn"}`:                  `rope scaling of type "yarn"`,
+		`"layer_types": ["sliding_attention"]`:              `"sliding_attention"`,
+		`"rope_interleaved": true`:                          `rope_interleaved`,
+		`"quantization_config": {"bits": 4}`:                `quantization_config`,
+		`"rope_parameters": {"partial_rotary_factor": 0.5}`: `partial_rotary_factor 0.5`,
+		`"mlp_bias": true`:                                  `mlp_bias`,
+		`"use_sliding_window": true`:                        `use_sliding_window`,
+		`"vocab_size": "8"`:                                 `vocab_size`,
+		`"head_dim": 5`:                                     `head_dim is 5`,
 	} {
 		if _, err := unmarshalConfig([]byte("{" + shape + ", " + extra + "}")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", extra, err, want)

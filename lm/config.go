@@ -11,22 +11,23 @@ import (
 // config.json; LogitScale (Cohere's name), EmbeddingInit and UseQKNorm are
 // added to them. Fields that say so may be left zero for a default.
 type Config struct {
-	VocabSize             int     `json:"vocab_size" yaml:"vocab_size"`
-	HiddenSize            int     `json:"hidden_size" yaml:"hidden_size"`                         // D, width of the residual stream
-	IntermediateSize      int     `json:"intermediate_size" yaml:"intermediate_size"`             // F, width of the SwiGLU
-	NumHiddenLayers       int     `json:"num_hidden_layers" yaml:"num_hidden_layers"`             // L
-	NumAttentionHeads     int     `json:"num_attention_heads" yaml:"num_attention_heads"`         // H, query heads
-	NumKeyValueHeads      int     `json:"num_key_value_heads" yaml:"num_key_value_heads"`         // 0: as many as query heads
-	HeadDim               int     `json:"head_dim" yaml:"head_dim"`                               // 0: hidden_size / num_attention_heads
-	MaxPositionEmbeddings int     `json:"max_position_embeddings" yaml:"max_position_embeddings"` // longest sequence; 0: 2048
-	RMSNormEps            float64 `json:"rms_norm_eps" yaml:"rms_norm_eps"`                       // 0: 1e-6
-	RopeTheta             float64 `json:"rope_theta" yaml:"rope_theta"`                           // 0: 10000
-	TieWordEmbeddings     bool    `json:"tie_word_embeddings" yaml:"tie_word_embeddings"`         // the head is the embedding
-	AttentionBias         bool    `json:"attention_bias" yaml:"attention_bias"`                   // of the Q, K and V projections
-	UseQKNorm             bool    `json:"use_qk_norm" yaml:"use_qk_norm"`                         // RMSNorm of every Q and K head, as Qwen3
-	LogitScale            float64 `json:"logit_scale" yaml:"logit_scale"`                         // factor of the logits; 0: 1
-	InitializerRange      float64 `json:"initializer_range" yaml:"initializer_range"`             // standard deviation of fresh weights; 0: 0.02
-	EmbeddingInit         float64 `json:"embedding_init" yaml:"embedding_init"`                   // that of fresh embeddings; 0: initializer_range
+	VocabSize             int         `json:"vocab_size" yaml:"vocab_size"`
+	HiddenSize            int         `json:"hidden_size" yaml:"hidden_size"`                         // D, width of the residual stream
+	IntermediateSize      int         `json:"intermediate_size" yaml:"intermediate_size"`             // F, width of the SwiGLU
+	NumHiddenLayers       int         `json:"num_hidden_layers" yaml:"num_hidden_layers"`             // L
+	NumAttentionHeads     int         `json:"num_attention_heads" yaml:"num_attention_heads"`         // H, query heads
+	NumKeyValueHeads      int         `json:"num_key_value_heads" yaml:"num_key_value_heads"`         // 0: as many as query heads
+	HeadDim               int         `json:"head_dim" yaml:"head_dim"`                               // 0: hidden_size / num_attention_heads
+	MaxPositionEmbeddings int         `json:"max_position_embeddings" yaml:"max_position_embeddings"` // longest sequence; 0: 2048
+	RMSNormEps            float64     `json:"rms_norm_eps" yaml:"rms_norm_eps"`                       // 0: 1e-6
+	RopeTheta             float64     `json:"rope_theta" yaml:"rope_theta"`                           // 0: 10000
+	RopeScaling           RopeScaling `json:"rope_scaling,omitzero" yaml:"-"`    // zero: none
+	TieWordEmbeddings     bool        `json:"tie_word_embeddings" yaml:"tie_word_embeddings"`         // the head is the embedding
+	AttentionBias         bool        `json:"attention_bias" yaml:"attention_bias"`                   // of the Q, K and V projections
+	UseQKNorm             bool        `json:"use_qk_norm" yaml:"use_qk_norm"`                         // RMSNorm of every Q and K head, as Qwen3
+	LogitScale            float64     `json:"logit_scale" yaml:"logit_scale"`                         // factor of the logits; 0: 1
+	InitializerRange      float64     `json:"initializer_range" yaml:"initializer_range"`             // standard deviation of fresh weights; 0: 0.02
+	EmbeddingInit         float64     `json:"embedding_init" yaml:"embedding_init"`                   // that of fresh embeddings; 0: initializer_range
 }
 
 // withDefaults fills in the fields that were left zero.
@@ -84,6 +85,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("lm config: %s is %g, want a positive number", field.name, field.value)
 		}
 	}
+	if err := c.RopeScaling.validate(); err != nil {
+		return fmt.Errorf("lm config: %w", err)
+	}
 	if c.HeadDim%2 != 0 {
 		return fmt.Errorf("lm config: head_dim is %d, rotary embedding needs an even one", c.HeadDim)
 	}
@@ -111,18 +115,18 @@ type hfConfig struct {
 	NumLabels     int      `json:"num_labels,omitempty"`
 	Config
 
+	// In the place of Config's: the form of the files.
+	RopeScaling *hfRope `json:"rope_scaling,omitempty"`
+
 	// Read only: other names of known fields, and features that change the
 	// function and are refused.
-	RopeParameters *ropeParameters `json:"rope_parameters,omitempty"`
-	RopeScaling    *ropeParameters `json:"rope_scaling,omitempty"`
+	RopeParameters *hfRope         `json:"rope_parameters,omitempty"` // of transformers 5, in the place of rope_theta and rope_scaling
 	MLPBias        bool            `json:"mlp_bias,omitempty"`
 	SlidingWindow  bool            `json:"use_sliding_window,omitempty"`
-}
-
-type ropeParameters struct {
-	Theta    float64 `json:"rope_theta"`
-	RopeType string  `json:"rope_type"`
-	Type     string  `json:"type"`
+	LayerTypes     []string        `json:"layer_types,omitempty"`
+	Interleaved    bool            `json:"rope_interleaved,omitempty"`
+	PartialRotary  float64         `json:"partial_rotary_factor,omitempty"`
+	Quantization   json.RawMessage `json:"quantization_config,omitempty"`
 }
 
 // marshalConfig writes config.json. The architecture is the one whose layers
@@ -135,6 +139,9 @@ func marshalConfig(c Config, critic bool) ([]byte, error) {
 		architecture, modelType = "Qwen2", "qwen2"
 	}
 	hf := hfConfig{ModelType: modelType, HiddenAct: "silu", TorchDType: "float32", Config: c}
+	if c.RopeScaling != (RopeScaling{}) {
+		hf.RopeScaling = &hfRope{RopeScaling: c.RopeScaling}
+	}
 	if critic {
 		hf.Architectures = []string{architecture + "ForSequenceClassification"}
 		hf.NumLabels = 1
@@ -176,18 +183,37 @@ func unmarshalConfig(data []byte) (Config, error) {
 	if hf.SlidingWindow {
 		return refuse("use_sliding_window")
 	}
-	for _, rope := range []*ropeParameters{hf.RopeParameters, hf.RopeScaling} {
+	for _, kind := range hf.LayerTypes {
+		if kind != "full_attention" {
+			return refuse(fmt.Sprintf("a layer of type %q (full_attention)", kind))
+		}
+	}
+	if hf.Interleaved {
+		return refuse("rope_interleaved")
+	}
+	if len(hf.Quantization) > 0 && string(hf.Quantization) != "null" {
+		return refuse("quantization_config (weights in F32, F16 or BF16)")
+	}
+	for _, rope := range []*hfRope{hf.RopeParameters, hf.RopeScaling} {
 		if rope == nil {
 			continue
 		}
-		for _, name := range []string{rope.RopeType, rope.Type} {
-			if name != "" && name != "default" {
-				return refuse(fmt.Sprintf("rope scaling of type %q", name))
-			}
+		if rope.PartialRotary != 0 {
+			hf.PartialRotary = rope.PartialRotary
 		}
 		if rope.Theta != 0 {
 			hf.RopeTheta = rope.Theta
 		}
+		scaling := rope.RopeScaling
+		if scaling.Type == "" {
+			scaling.Type = rope.OldType
+		}
+		if scaling.Type != "" && scaling.Type != "default" {
+			hf.Config.RopeScaling = scaling
+		}
+	}
+	if hf.PartialRotary != 0 && hf.PartialRotary != 1 {
+		return refuse(fmt.Sprintf("partial_rotary_factor %g", hf.PartialRotary))
 	}
 	if err := hf.Config.Validate(); err != nil {
 		return Config{}, err

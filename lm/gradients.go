@@ -8,12 +8,17 @@ import (
 	"sync/atomic"
 )
 
-// Gradients holds a number for every parameter of a model. It is not safe for
-// concurrent use.
+// Gradients holds a number for every parameter of a model that is trained. It is not
+// safe for concurrent use.
 type Gradients struct {
-	model *Model
-	flat  []float32
-	rows  []*rowGradient // buffers that calls reuse
+	model  *Model
+	layout *layout
+	flat   []float32
+	rows   []*rowGradient // buffers that calls reuse, for small models
+
+	// Of a large model whose head is the embedding: what the embedding gets as the
+	// input, by token. It is added last, so that the split of a batch does not matter.
+	embedded map[int32][]float32
 }
 
 // rowGradient is the gradient of one row before it is added to the total.
@@ -24,17 +29,52 @@ type rowGradient struct {
 
 // NewGradients returns zero gradients for m.
 func NewGradients(m *Model) *Gradients {
-	return &Gradients{model: m, flat: make([]float32, m.layout.size)}
+	return &Gradients{model: m, layout: m.trained, flat: make([]float32, m.trained.size)}
 }
 
 // Zero sets all gradients to zero.
-func (g *Gradients) Zero() { clear(g.flat) }
+func (g *Gradients) Zero() {
+	clear(g.embedded)
+	eachChunk(g.model.threads(), len(g.flat), func(from, to int) { clear(g.flat[from:to]) })
+}
 
 // Scale multiplies all gradients by alpha.
-func (g *Gradients) Scale(alpha float32) { g.model.kernel.Scale(alpha, g.flat) }
+func (g *Gradients) Scale(alpha float32) {
+	g.settle()
+	eachChunk(g.model.threads(), len(g.flat), func(from, to int) { g.model.kernel.Scale(alpha, g.flat[from:to]) })
+}
+
+// settle adds what was kept apart.
+func (g *Gradients) settle() {
+	if len(g.embedded) == 0 {
+		return
+	}
+	embed := g.layout.view(g.flat).embed
+	for token, row := range g.embedded {
+		g.model.kernel.Add(embed[int(token)*len(row):(int(token)+1)*len(row)], row)
+	}
+	clear(g.embedded)
+}
+
+// embeddingOf is the gradient of a token's embedding [D], nil if it is frozen.
+func (w *weights) embeddingOf(token int32, D int) []float32 {
+	switch {
+	case w.embedded != nil:
+		row := w.embedded[token]
+		if row == nil {
+			row = make([]float32, D)
+			w.embedded[token] = row
+		}
+		return row
+	case w.embed == nil:
+		return nil
+	}
+	return w.embed[int(token)*D : (int(token)+1)*D]
+}
 
 // Norm is the global L2 norm. It is the same bits for any number of threads.
 func (g *Gradients) Norm() float64 {
+	g.settle()
 	sums := make([]float64, (len(g.flat)+chunk-1)/chunk)
 	eachChunk(g.model.threads(), len(g.flat), func(from, to int) {
 		sums[from/chunk] = g.model.kernel.SumSquares(g.flat[from:to])
@@ -69,14 +109,17 @@ func eachChunk(threads, n int, do func(from, to int)) {
 }
 
 // accumulate adds to g the gradient of every row that has targets; do computes
-// that of one row into memory that is zero. Rows are worked on in parallel and
-// added in their order.
-func (m *Model) accumulate(ctx context.Context, rows []Sequence, g *Gradients, do func(ws *workspace, row int, grad *weights) error) error {
-	if !m.layout.equal(g.model.layout) {
+// that of rows first … end−1 and adds it. Rows of a small model are worked on in
+// parallel, one at a time, into memory that is zero, and added in their order.
+func (m *Model) accumulate(ctx context.Context, rows []Sequence, g *Gradients, do func(ws *workspace, first, end int, grad *weights) error) error {
+	if !m.trained.equal(g.layout) {
 		return fmt.Errorf("lm: the gradients belong to a model of another shape")
 	}
 	rope := m.prepareForward(longest(rows))
 	m.prepareBackward()
+	if m.large {
+		return m.accumulateTogether(ctx, rows, rope, g, do)
+	}
 	work := withTargets(rows)
 	threads := min(m.threads(), len(work))
 	turns := newTurnstile(g, threads+1)
@@ -97,7 +140,7 @@ func (m *Model) accumulate(ctx context.Context, rows []Sequence, g *Gradients, d
 					return
 				}
 				clear(grad.flat)
-				if err := do(ws, work[i], &grad.weights); err != nil {
+				if err := do(ws, work[i], work[i]+1, &grad.weights); err != nil {
 					cancel(err)
 					return
 				}
@@ -108,6 +151,42 @@ func (m *Model) accumulate(ctx context.Context, rows []Sequence, g *Gradients, d
 	group.Wait()
 	if ctx.Err() != nil {
 		return fmt.Errorf("lm: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// teamTokens is the most tokens that a team works on at once, if rows are not longer:
+// enough for its products.
+const teamTokens = 1024
+
+// accumulateTogether is accumulate for a large model: all goroutines work on the same
+// rows, some at a time, and straight into the one array of gradients.
+func (m *Model) accumulateTogether(ctx context.Context, rows []Sequence, rope ropeTable, g *Gradients, do func(ws *workspace, first, end int, grad *weights) error) error {
+	total := g.layout.view(g.flat)
+	if m.adapter == nil && !m.layout.critic && m.config.TieWordEmbeddings {
+		if g.embedded == nil {
+			g.embedded = map[int32][]float32{}
+		}
+		total.embedded = g.embedded
+	}
+	ws := m.takeWorkspace(rope)
+	defer m.giveWorkspace(ws)
+	ws.team = append(ws.team[:cap(ws.team)], make(team, max(0, m.threads()-cap(ws.team)))...)[:m.threads()]
+	for first := 0; first < len(rows); {
+		end, tokens := first, 0
+		for end < len(rows) && (end == first || tokens+len(rows[end].Tokens) <= teamTokens) {
+			tokens += len(rows[end].Tokens)
+			end++
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("lm: %w", context.Cause(ctx))
+		}
+		if len(withTargets(rows[first:end])) > 0 {
+			if err := do(ws, first, end, &total); err != nil {
+				return err
+			}
+		}
+		first = end
 	}
 	return nil
 }
@@ -128,7 +207,7 @@ type turnstile struct {
 func newTurnstile(g *Gradients, buffers int) *turnstile {
 	for len(g.rows) < buffers {
 		flat := make([]float32, len(g.flat))
-		g.rows = append(g.rows, &rowGradient{flat, g.model.layout.view(flat)})
+		g.rows = append(g.rows, &rowGradient{flat, g.layout.view(flat)})
 	}
 	t := &turnstile{total: g, free: make(chan *rowGradient, buffers), waiting: map[int]*rowGradient{}}
 	for _, grad := range g.rows[:buffers] {

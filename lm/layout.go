@@ -59,12 +59,7 @@ const alignment = 16
 
 func newLayout(c Config, critic bool) *layout {
 	l := &layout{config: c, critic: critic, byName: map[string]parameter{}}
-	add := func(name string, kind kind, in, out int) {
-		p := parameter{name: name, kind: kind, in: in, out: out, offset: l.size}
-		l.parameters = append(l.parameters, p)
-		l.byName[name] = p
-		l.size += (p.size() + alignment - 1) / alignment * alignment
-	}
+	add := l.add
 	D, F, d := c.HiddenSize, c.IntermediateSize, c.HeadDim
 	Q, KV := c.NumAttentionHeads*d, c.NumKeyValueHeads*d
 	add("model.embed_tokens.weight", kindEmbedding, c.VocabSize, D)
@@ -99,9 +94,17 @@ func newLayout(c Config, critic bool) *layout {
 	return l
 }
 
+func (l *layout) add(name string, kind kind, in, out int) {
+	p := parameter{name: name, kind: kind, in: in, out: out, offset: l.size}
+	l.parameters = append(l.parameters, p)
+	l.byName[name] = p
+	l.size += (p.size() + alignment - 1) / alignment * alignment
+}
+
 func (l *layout) equal(other *layout) bool { return slices.Equal(l.parameters, other.parameters) }
 
-// view names the parts of a flat array of the layout's size.
+// view names the parts of a flat array of the layout's size, that of a model or of an
+// adapter; what the layout lacks is nil.
 func (l *layout) view(flat []float32) weights {
 	at := func(name string) []float32 {
 		p, ok := l.byName[name]
@@ -113,23 +116,26 @@ func (l *layout) view(flat []float32) weights {
 	w := weights{embed: at("model.embed_tokens.weight"), norm: at("model.norm.weight")}
 	switch {
 	case l.critic:
-		w.head = at("score.weight")
+		if w.head = at("score.weight"); w.head == nil {
+			w.head = at(adapterPrefix + "score.weight")
+		}
 	case l.config.TieWordEmbeddings:
 		w.head = w.embed
 	default:
 		w.head = at("lm_head.weight")
 	}
 	for i := range l.config.NumHiddenLayers {
-		of := func(name string) []float32 { return at(fmt.Sprintf("model.layers.%d.%s", i, name)) }
-		w.layers = append(w.layers, layerWeights{
-			norm1: of("input_layernorm.weight"),
-			wq:    of("self_attn.q_proj.weight"), bq: of("self_attn.q_proj.bias"), qNorm: of("self_attn.q_norm.weight"),
-			wk: of("self_attn.k_proj.weight"), bk: of("self_attn.k_proj.bias"), kNorm: of("self_attn.k_norm.weight"),
-			wv: of("self_attn.v_proj.weight"), bv: of("self_attn.v_proj.bias"),
-			wo:    of("self_attn.o_proj.weight"),
-			norm2: of("post_attention_layernorm.weight"),
-			wGate: of("mlp.gate_proj.weight"), wUp: of("mlp.up_proj.weight"), wDown: of("mlp.down_proj.weight"),
-		})
+		layer := fmt.Sprintf("model.layers.%d.", i)
+		of := func(name string) []float32 { return at(layer + name) }
+		lw := layerWeights{
+			norm1: of("input_layernorm.weight"), norm2: of("post_attention_layernorm.weight"),
+			qNorm: of("self_attn.q_norm.weight"), kNorm: of("self_attn.k_norm.weight"),
+		}
+		for p := range projections {
+			lw.matrix[p], lw.bias[p] = of(p.path()+".weight"), of(p.path()+".bias")
+			lw.low[p] = lowRank{at(adapterPrefix + layer + p.path() + lowA), at(adapterPrefix + layer + p.path() + lowB)}
+		}
+		w.layers = append(w.layers, lw)
 	}
 	return w
 }

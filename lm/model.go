@@ -10,11 +10,15 @@
 // asked for, D the hidden size, F the intermediate size, H the number of query
 // heads, G of key-value heads, d the size of a head and V of the vocabulary.
 //
-// Work is split by rows, one row a sequence: a goroutine runs the whole
-// forward and backward pass of a row alone. Every element of a matrix product
+// Work on a small model is split by rows, one row a sequence: a goroutine runs the
+// whole forward and backward pass of a row alone. Training a large one, all goroutines
+// work on the same rows, into one array of gradients. Every element of a matrix product
 // is one chain of multiply-adds in fixed order and the gradients of rows are
 // added in the order of the rows, so all results are the same bits for any
 // number of threads and any split of a batch into consecutive parts.
+//
+// With [Adapt], a low-rank adapter is trained on top of weights that stay and are
+// shared; its files are PEFT's.
 package lm
 
 import (
@@ -40,8 +44,18 @@ type Model struct {
 	config Config
 	layout *layout
 	kernel *kernel.Set
-	params []float32 // every parameter, in the order of the layout
+	params []float32 // every parameter, in the order of the layout; of an adapted model, those of the base
 	weights
+
+	// What an optimizer changes: all of the above, or an adapter's matrices.
+	trained *layout
+	values  []float32
+	adapter *adapter // nil: there is none
+
+	// A team works on every step of a large model, into one array of gradients, where
+	// a row of a small one is worked on by one goroutine.
+	large bool
+	kept  int // bytes of activations that a large model keeps for the backward pass
 
 	generation atomic.Uint64 // counts changes of the weights
 
@@ -49,7 +63,7 @@ type Model struct {
 	stale      bool       // headT is older than params
 	staleT     bool       // transposed is older than params
 	paramsT    []float32
-	transposed weights   // Wᵀ of every projection, [out, in], for the backward pass
+	transposed weights   // Wᵀ of every projection, [out, in], for the backward pass of a small model
 	headT      []float32 // [D, V] for the forward pass of an actor's head
 	rope       ropeTable
 	workspaces []*workspace // idle
@@ -62,19 +76,57 @@ type weights struct {
 	layers []layerWeights
 	norm   []float32 // [D]
 	head   []float32 // [V, D], the same slice as embed if tied; critic: [1, D]
+
+	embedded map[int32][]float32 // of gradients: rows of embed [D] that are kept apart
 }
 
 type layerWeights struct {
-	norm1        []float32 // [D]
-	wq           []float32 // [D, H·d]
-	wk, wv       []float32 // [D, G·d]
-	bq           []float32 // [H·d], nil without attention bias
-	bk, bv       []float32 // [G·d]
-	qNorm, kNorm []float32 // [d], nil without QK-norm
-	wo           []float32 // [H·d, D]
-	norm2        []float32 // [D]
-	wGate, wUp   []float32 // [D, F]
-	wDown        []float32 // [F, D]
+	norm1, norm2 []float32              // [D]
+	qNorm, kNorm []float32              // [d], nil without QK-norm
+	matrix       [projections][]float32 // [in, out]
+	bias         [projections][]float32 // [out], nil without
+	low          [projections]lowRank   // without: nil
+}
+
+// projection is one of the products with a matrix in a layer.
+type projection int
+
+const (
+	queries      projection = iota // [D, H·d]
+	keys                           // [D, G·d]
+	values                         // [D, G·d]
+	attentionOut                   // [H·d, D]
+	gates                          // [D, F]
+	ups                            // [D, F]
+	downs                          // [F, D]
+	projections
+)
+
+// projectionNames are Hugging Face's.
+var projectionNames = [projections]string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+
+// path is the place of a projection in a layer.
+func (p projection) path() string {
+	if p < gates {
+		return "self_attn." + projectionNames[p]
+	}
+	return "mlp." + projectionNames[p]
+}
+
+// dimensions of a projection's matrix.
+func (c *Config) dimensions(p projection) (in, out int) {
+	D, F, Q, KV := c.HiddenSize, c.IntermediateSize, c.NumAttentionHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
+	switch p {
+	case queries:
+		return D, Q
+	case keys, values:
+		return D, KV
+	case attentionOut:
+		return Q, D
+	case gates, ups:
+		return D, F
+	}
+	return F, D
 }
 
 // NewActor returns a policy with fresh weights: normal with standard deviation
@@ -116,6 +168,10 @@ func newModel(config Config, critic bool, seed uint64) (*Model, error) {
 	return m, nil
 }
 
+// largeModel is the number of parameters from which a model is large: a copy of them for
+// every goroutine would leave the processor's caches.
+const largeModel = 1 << 23
+
 // allocate returns a model with zero weights.
 func allocate(config Config, critic bool) (*Model, error) {
 	if err := config.Validate(); err != nil {
@@ -127,8 +183,10 @@ func allocate(config Config, critic bool) (*Model, error) {
 	}
 	m := &Model{config: config.withDefaults(), kernel: set, stale: true, staleT: true}
 	m.layout = newLayout(m.config, critic)
-	m.params = make([]float32, m.layout.size)
+	m.params = weightMemory(m.layout.size)
 	m.weights = m.layout.view(m.params)
+	m.trained, m.values = m.layout, m.params
+	m.large, m.kept = m.layout.size >= largeModel, keptBytes
 	return m, nil
 }
 
@@ -144,10 +202,23 @@ func (m *Model) NumParameters() int {
 	for _, p := range m.layout.parameters {
 		n += p.size()
 	}
+	if m.adapter != nil {
+		n += m.NumTrained()
+	}
 	return n
 }
 
-// NewCriticFrom returns a critic with a copy of actor's trunk and a zero head.
+// NumTrained counts the parameters that training changes.
+func (m *Model) NumTrained() int {
+	n := 0
+	for _, p := range m.trained.parameters {
+		n += p.size()
+	}
+	return n
+}
+
+// NewCriticFrom returns a critic with a copy of actor's trunk and a zero head. Of an
+// adapted actor it is the trunk of its base.
 func NewCriticFrom(actor *Model) (*Model, error) {
 	critic, err := allocate(actor.config, true)
 	if err != nil {
@@ -162,18 +233,26 @@ func NewCriticFrom(actor *Model) (*Model, error) {
 	return critic, nil
 }
 
-// CopyFrom sets the weights to those of a model of the same shape.
+// CopyFrom sets the weights to those of a model of the same shape; of an adapted
+// model, those of the adapter.
 func (m *Model) CopyFrom(other *Model) error {
-	if err := m.sameShape(other.layout, "model"); err != nil {
+	if err := m.sameShape(other.trained, "model"); err != nil {
 		return err
 	}
-	copy(m.params, other.params)
+	copy(m.values, other.values)
 	m.changed()
 	return nil
 }
 
-// Clone returns an independent copy of the model.
+// Clone returns an independent copy of the model. Copies of an adapted model share its
+// base.
 func (m *Model) Clone() *Model {
+	if m.adapter != nil {
+		clone := m.adapter.base.adapted(m.adapter.settings, m.layout.critic)
+		clone.Threads, clone.kernel = m.Threads, m.kernel
+		copy(clone.values, m.values)
+		return clone
+	}
 	clone, err := allocate(m.config, m.layout.critic)
 	if err != nil {
 		panic(err) // m was made from the same configuration
@@ -185,7 +264,7 @@ func (m *Model) Clone() *Model {
 
 // sameShape guards against gradients or weights of another model.
 func (m *Model) sameShape(other *layout, what string) error {
-	if !m.layout.equal(other) {
+	if !m.trained.equal(other) {
 		return fmt.Errorf("lm: the %s belongs to a model of another shape", what)
 	}
 	return nil
@@ -209,6 +288,14 @@ func (m *Model) threads() int {
 // prepareForward brings the derived weights of the forward pass up to date and
 // returns rotations for positions below length.
 func (m *Model) prepareForward(length int) ropeTable {
+	if m.adapter != nil {
+		base := m.adapter.base
+		rope := base.prepareForward(length)
+		m.prepare.Lock()
+		defer m.prepare.Unlock()
+		m.headT = base.headT
+		return rope
+	}
 	m.prepare.Lock()
 	defer m.prepare.Unlock()
 	if m.stale {
@@ -216,7 +303,7 @@ func (m *Model) prepareForward(length int) ropeTable {
 		if !m.layout.critic {
 			V, D := m.config.VocabSize, m.config.HiddenSize
 			if m.headT == nil {
-				m.headT = make([]float32, V*D)
+				m.headT = weightMemory(V * D)
 			}
 			m.kernel.Transpose(V, D, m.head, D, m.headT, V)
 		}
@@ -225,8 +312,19 @@ func (m *Model) prepareForward(length int) ropeTable {
 	return m.rope
 }
 
-// prepareBackward brings the transposed projections up to date.
+// prepareBackward brings the transposed projections of a small model up to date. Those of a
+// large one are turned as they are needed, which saves a copy of the weights.
 func (m *Model) prepareBackward() {
+	if m.large {
+		return
+	}
+	if m.adapter != nil {
+		m.adapter.base.prepareBackward()
+		m.prepare.Lock()
+		defer m.prepare.Unlock()
+		m.transposed = m.adapter.base.transposed
+		return
+	}
 	m.prepare.Lock()
 	defer m.prepare.Unlock()
 	if !m.staleT {
@@ -249,6 +347,7 @@ func (m *Model) takeWorkspace(rope ropeTable) *workspace {
 	m.prepare.Lock()
 	defer m.prepare.Unlock()
 	var ws *workspace
+	defer func() { ws.team = ws.team[:1] }()
 	if n := len(m.workspaces); n > 0 {
 		ws, m.workspaces = m.workspaces[n-1], m.workspaces[:n-1]
 	} else {
@@ -262,31 +361,4 @@ func (m *Model) giveWorkspace(ws *workspace) {
 	m.prepare.Lock()
 	defer m.prepare.Unlock()
 	m.workspaces = append(m.workspaces, ws)
-}
-
-// ropeTable holds the angles of rotary position embedding,
-// position · theta^(−2i/d) for i < d/2.
-type ropeTable struct {
-	length   int
-	cos, sin []float32 // [length, d/2]
-}
-
-// grow returns a table for at least length positions; old tables stay valid.
-func (t ropeTable) grow(c Config, length int) ropeTable {
-	if length <= t.length {
-		return t
-	}
-	half := c.HeadDim / 2
-	grown := ropeTable{length: max(256, 2*t.length, length)}
-	grown.cos = make([]float32, grown.length*half)
-	grown.sin = make([]float32, grown.length*half)
-	for i := range half {
-		frequency := math.Pow(c.RopeTheta, -2*float64(i)/float64(c.HeadDim))
-		for position := range grown.length {
-			sin, cos := math.Sincos(float64(position) * frequency)
-			grown.cos[position*half+i] = float32(cos)
-			grown.sin[position*half+i] = float32(sin)
-		}
-	}
-	return grown
 }

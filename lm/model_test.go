@@ -137,20 +137,65 @@ func closeTo(t *testing.T, what string, got []float32, want []float64, tolerance
 	}
 }
 
+// ways are the ways to train.
+var ways = map[string]func(m *Model) *Model{
+	"small": func(m *Model) *Model { return m },
+	"large": func(m *Model) *Model {
+		m.large = true
+		return m
+	},
+	"layers computed again": func(m *Model) *Model {
+		m.large, m.kept = true, 1
+		return m
+	},
+	"adapter": func(m *Model) *Model { return testAdapter(m, LoRA{Rank: 3, Alpha: 4, Seed: 5}) },
+	"adapter of a large model": func(m *Model) *Model {
+		m.large = true
+		return testAdapter(m, LoRA{Rank: 2, Targets: []string{"v_proj", "q_proj", "down_proj"}})
+	},
+	"adapter, layers computed again": func(m *Model) *Model {
+		m.large, m.kept = true, 1
+		return testAdapter(m, LoRA{Rank: 1, Targets: []string{"o_proj", "k_proj", "gate_proj", "up_proj"}})
+	},
+}
+
+// testAdapter adapts a model, or for a critic an actor of its shape, with values that
+// matter.
+func testAdapter(m *Model, l LoRA) *Model {
+	base, err := newModel(m.config, false, 7)
+	if err != nil {
+		panic(err)
+	}
+	base.Threads, base.kernel, base.large, base.kept = m.Threads, m.kernel, m.large, m.kept
+	adapted, err := adapt(randomize(base, 3), l, m.IsCritic())
+	if err != nil {
+		panic(err)
+	}
+	rng := rand.New(rand.NewPCG(8, 8))
+	for _, p := range adapted.trained.parameters {
+		for i := range p.size() {
+			adapted.values[p.offset+i] += float32(0.15 * rng.NormFloat64())
+		}
+	}
+	return adapted
+}
+
 // The gradient of every kind of parameter is the slope of the twin's loss.
 func TestGradientsAgainstTwin(t *testing.T) {
 	t.Parallel()
 	for name, config := range shapes() {
 		for _, critic := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, critic %v", name, critic), func(t *testing.T) {
-				t.Parallel()
-				testGradients(t, config, critic)
-			})
+			for way, change := range ways {
+				t.Run(fmt.Sprintf("%s, critic %v, %s", name, critic, way), func(t *testing.T) {
+					t.Parallel()
+					testGradients(t, config, critic, change)
+				})
+			}
 		}
 	}
 }
 
-func testGradients(t *testing.T, config Config, critic bool) {
+func testGradients(t *testing.T, config Config, critic bool, way func(*Model) *Model) {
 	const temperature = 0.8
 	rng := rand.New(rand.NewPCG(5, 6))
 	// The first row spans several query blocks, the second ends before its last
@@ -168,7 +213,8 @@ func testGradients(t *testing.T, config Config, critic bool) {
 		}
 		a[i][0], b[i][1] = 0, 0
 	}
-	tw := newTwin(t, newTest(t, config, critic, "go"))
+	original := way(newTest(t, config, critic, "go"))
+	tw := newTwin(t, original)
 	loss := func() (sum float64) {
 		for i, row := range rows {
 			if critic {
@@ -193,6 +239,9 @@ func testGradients(t *testing.T, config Config, critic bool) {
 	}
 	var slopes []slope
 	for tensor, w := range tw.w {
+		if _, trained := original.trained.byName[tensor]; !trained {
+			continue
+		}
 		for range 2 {
 			i := rng.IntN(len(w))
 			if tensor == "model.embed_tokens.weight" { // of a token that occurs
@@ -210,7 +259,7 @@ func testGradients(t *testing.T, config Config, critic bool) {
 	}
 
 	for _, set := range kernel.Available() {
-		m := newTest(t, config, critic, set)
+		m := way(newTest(t, config, critic, set))
 		gradients := NewGradients(m)
 		var err error
 		if critic {
@@ -223,7 +272,8 @@ func testGradients(t *testing.T, config Config, critic bool) {
 			t.Fatal(err)
 		}
 		got := map[string][]float32{}
-		for _, tensor := range m.layout.export("", gradients.flat) {
+		gradients.settle()
+		for _, tensor := range m.trained.export("", gradients.flat) {
 			if got[tensor.Name], err = safetensors.Float32s(tensor); err != nil {
 				t.Fatal(err)
 			}
@@ -279,38 +329,40 @@ func TestHeadBlocks(t *testing.T) {
 func TestThreadsAndSplits(t *testing.T) {
 	t.Parallel()
 	for name, config := range shapes() {
-		rng := rand.New(rand.NewPCG(9, 9))
-		rows := randomRows(rng, 13, 70, config.VocabSize)
-		rows[4].Targets = nil
-		var want []float32
-		for _, split := range []struct{ threads, size int }{{1, 13}, {2, 13}, {5, 13}, {3, 1}, {2, 4}} {
-			m := newTest(t, config, false, kernel.Available()[0])
-			m.Threads = split.threads
-			gradients := NewGradients(m)
-			for from := 0; from < len(rows); from += split.size {
-				to := min(from+split.size, len(rows))
-				err := m.AccumulatePolicy(t.Context(), rows[from:to], 1, func(row int, logProb, entropy []float32) ([]float32, []float32) {
-					dp := make([]float32, len(logProb))
-					for i := range dp {
-						dp[i] = logProb[i] - 1
+		for way, change := range ways {
+			rng := rand.New(rand.NewPCG(9, 9))
+			rows := randomRows(rng, 13, 70, config.VocabSize)
+			rows[4].Targets = nil
+			var want []float32
+			for _, split := range []struct{ threads, size int }{{1, 13}, {2, 13}, {5, 13}, {3, 1}, {2, 4}} {
+				m := change(newTest(t, config, false, kernel.Available()[0]))
+				m.Threads = split.threads
+				gradients := NewGradients(m)
+				for from := 0; from < len(rows); from += split.size {
+					to := min(from+split.size, len(rows))
+					err := m.AccumulatePolicy(t.Context(), rows[from:to], 1, func(row int, logProb, entropy []float32) ([]float32, []float32) {
+						dp := make([]float32, len(logProb))
+						for i := range dp {
+							dp[i] = logProb[i] - 1
+						}
+						return dp, entropy
+					}, gradients)
+					if err != nil {
+						t.Fatal(err)
 					}
-					return dp, entropy
-				}, gradients)
+				}
+				optimizer, err := NewAdamW(m, AdamWConfig{WeightDecay: 0.1, MaxGradNorm: 1})
 				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			optimizer, err := NewAdamW(m, AdamWConfig{WeightDecay: 0.1, MaxGradNorm: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := optimizer.Step(gradients, 1e-2); err != nil {
-				t.Fatal(err)
-			}
-			if want == nil {
-				want = m.params
-			} else if !slices.Equal(m.params, want) {
-				t.Errorf("%s: %d threads, micro-batches of %d rows: other weights", name, split.threads, split.size)
+				if _, err := optimizer.Step(gradients, 1e-2); err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = m.values
+				} else if !slices.Equal(m.values, want) {
+					t.Errorf("%s, %s: %d threads, micro-batches of %d rows: other weights", name, way, split.threads, split.size)
+				}
 			}
 		}
 	}
@@ -403,7 +455,7 @@ func TestFreshCritic(t *testing.T) {
 			t.Fatalf("value %g, want 0", v)
 		}
 	}
-	if !slices.Equal(critic.layers[1].wDown, actor.layers[1].wDown) || !slices.Equal(critic.embed, actor.embed) {
+	if !slices.Equal(critic.layers[1].matrix[downs], actor.layers[1].matrix[downs]) || !slices.Equal(critic.embed, actor.embed) {
 		t.Error("the trunk differs from the actor's")
 	}
 }

@@ -46,7 +46,7 @@ func (m *Model) LogProbs(ctx context.Context, rows []Sequence, temperature float
 		}
 	}
 	return m.eachRow(ctx, rows, func(ws *workspace, i int) {
-		targets := ws.forwardRow(rows[i], false)
+		targets := ws.forwardRows(rows[i:i+1], false)
 		ws.headForward(targets, scale)
 		copy(logProbs[i], ws.logProb)
 		if entropies != nil {
@@ -65,7 +65,7 @@ func (m *Model) Values(ctx context.Context, rows []Sequence, values [][]float32)
 		return err
 	}
 	return m.eachRow(ctx, rows, func(ws *workspace, i int) {
-		ws.forwardRow(rows[i], false)
+		ws.forwardRows(rows[i:i+1], false)
 		ws.valueForward(len(rows[i].Targets))
 		copy(values[i], ws.value)
 	})
@@ -79,16 +79,27 @@ func (m *Model) AccumulatePolicy(ctx context.Context, rows []Sequence, temperatu
 	if err != nil {
 		return err
 	}
-	return m.accumulate(ctx, rows, gradients, func(ws *workspace, i int, grad *weights) error {
-		targets := ws.forwardRow(rows[i], true)
+	return m.accumulate(ctx, rows, gradients, func(ws *workspace, first, end int, grad *weights) error {
+		targets := ws.forwardRows(rows[first:end], true)
 		ws.headForward(targets, scale)
-		dp, dh := loss(i, ws.logProb, ws.entropy)
-		M := len(targets)
-		if dp == nil {
-			dp = zeroed(&ws.gradient.zero, M)
+		dp, dh, at := zeroed(&ws.gradient.dLogProb, len(targets)), zeroed(&ws.gradient.dEntropy, len(targets)), 0
+		entropies := false
+		for i := first; i < end; i++ {
+			M := len(rows[i].Targets)
+			if M == 0 {
+				continue
+			}
+			p, h := loss(i, ws.logProb[at:at+M:at+M], ws.entropy[at:at+M:at+M])
+			if p != nil && len(p) != M || h != nil && len(h) != M {
+				return fmt.Errorf("lm: row %d: loss gave %d and %d gradients for %d targets", i, len(p), len(h), M)
+			}
+			copy(dp[at:], p)
+			copy(dh[at:], h)
+			entropies = entropies || h != nil
+			at += M
 		}
-		if len(dp) != M || dh != nil && len(dh) != M {
-			return fmt.Errorf("lm: row %d: loss gave %d and %d gradients for %d targets", i, len(dp), len(dh), M)
+		if !entropies {
+			dh = nil
 		}
 		dHidden := grow(&ws.gradient.dHidden, len(ws.hidden))
 		ws.headBackward(targets, scale, dp, dh, dHidden, grad.head)
@@ -103,16 +114,21 @@ func (m *Model) AccumulateValue(ctx context.Context, rows []Sequence, loss Value
 	if err := m.checkValue(rows); err != nil {
 		return err
 	}
-	return m.accumulate(ctx, rows, gradients, func(ws *workspace, i int, grad *weights) error {
-		ws.forwardRow(rows[i], true)
-		M := len(rows[i].Targets)
+	return m.accumulate(ctx, rows, gradients, func(ws *workspace, first, end int, grad *weights) error {
+		M := len(ws.forwardRows(rows[first:end], true))
 		ws.valueForward(M)
-		dv := loss(i, ws.value)
-		if dv == nil {
-			dv = zeroed(&ws.gradient.zero, M)
-		}
-		if len(dv) != M {
-			return fmt.Errorf("lm: row %d: loss gave %d gradients for %d targets", i, len(dv), M)
+		dv, at := zeroed(&ws.gradient.dLogProb, M), 0
+		for i := first; i < end; i++ {
+			M := len(rows[i].Targets)
+			if M == 0 {
+				continue
+			}
+			d := loss(i, ws.value[at:at+M:at+M])
+			if d != nil && len(d) != M {
+				return fmt.Errorf("lm: row %d: loss gave %d gradients for %d targets", i, len(d), M)
+			}
+			copy(dv[at:], d)
+			at += M
 		}
 		ws.valueBackward(dv, grow(&ws.gradient.dHidden, len(ws.hidden)), grad.head)
 		ws.backward(&ws.step, grad)
@@ -120,23 +136,33 @@ func (m *Model) AccumulateValue(ctx context.Context, rows []Sequence, loss Value
 	})
 }
 
-// forwardRow runs the trunk up to the last position that a target asks for and
-// returns the target tokens.
-func (ws *workspace) forwardRow(row Sequence, keep bool) []int32 {
-	M := len(row.Targets)
-	R := int(row.Targets[M-1])
+// forwardRows runs the trunk over rows, each up to the last position that a target asks
+// for, and returns the target tokens.
+func (ws *workspace) forwardRows(rows []Sequence, keep bool) []int32 {
 	st := &ws.step
-	st.tokens = row.Tokens[:R]
-	for i := range grow(&st.positions, R) {
-		st.positions[i] = int32(i)
+	st.tokens, st.positions, st.outputs, st.spans = st.own[:0], st.positions[:0], st.outputs[:0], st.spans[:0]
+	targets := ws.targets[:0]
+	for len(ws.caches) < len(rows) {
+		ws.caches = append(ws.caches, kvCache{})
 	}
-	targets := grow(&ws.targets, M)
-	for i := range grow(&st.outputs, M) {
-		st.outputs[i] = row.Targets[i] - 1
-		targets[i] = row.Tokens[row.Targets[i]]
+	for i, row := range rows {
+		M := len(row.Targets)
+		if M == 0 {
+			continue
+		}
+		R, start := int(row.Targets[M-1]), len(st.tokens)
+		ws.caches[i].reserve(&ws.m.config, R)
+		st.spans = append(st.spans, span{row: start, rows: R, out: len(st.outputs), outs: M, cache: &ws.caches[i]})
+		st.tokens = append(st.tokens, row.Tokens[:R]...)
+		for position := range R {
+			st.positions = append(st.positions, int32(position))
+		}
+		for _, t := range row.Targets {
+			st.outputs = append(st.outputs, int32(start)+t-1)
+			targets = append(targets, row.Tokens[t])
+		}
 	}
-	ws.cache.reserve(&ws.m.config, R)
-	st.spans = append(st.spans[:0], span{rows: R, outs: M, cache: &ws.cache})
+	st.own, ws.targets = st.tokens, targets
 	ws.forward(st, keep)
 	return targets
 }

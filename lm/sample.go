@@ -59,7 +59,7 @@ func (ws *workspace) draw(z []float32, temperature, u float64) (token int32, log
 	if scale := ws.m.logitScale(float32(temperature)); scale != 1 {
 		ws.k.Scale(scale, z)
 	}
-	e := grow(&ws.probs, len(z)) // exp(z − max z)
+	e := grow(&ws.team[0].probs, len(z)) // exp(z − max z)
 	logSum, _ := ws.logSumExp(z, e)
 	if math.IsNaN(float64(logSum)) || math.IsInf(float64(logSum), 0) {
 		return 0, 0, errLogits

@@ -14,12 +14,18 @@ type twin struct {
 	Config
 	critic bool
 	w      map[string][]float64
+	scale  float64 // of adapters
 }
 
 func newTwin(t testing.TB, m *Model) *twin {
 	t.Helper()
 	tw := &twin{Config: m.config, critic: m.IsCritic(), w: map[string][]float64{}}
-	for _, tensor := range m.layout.export("", m.params) {
+	tensors := m.Base().layout.export("", m.params)
+	if m.adapter != nil {
+		tw.scale = m.adapter.settings.Alpha / float64(m.adapter.settings.Rank)
+		tensors = append(tensors, m.trained.export("", m.values)...)
+	}
+	for _, tensor := range tensors {
 		values, err := safetensors.Float32s(tensor)
 		if err != nil {
 			t.Fatal(err)
@@ -41,6 +47,18 @@ func (tw *twin) linear(name string, x []float64) []float64 {
 		}
 		for i := range x {
 			y[o] += w[o*len(x)+i] * x[i]
+		}
+	}
+	if a := tw.w[adapterPrefix+name+lowA]; a != nil {
+		b, rank := tw.w[adapterPrefix+name+lowB], len(a)/len(x)
+		for r := range rank {
+			u := 0.0
+			for i := range x {
+				u += a[r*len(x)+i] * x[i]
+			}
+			for o := range y {
+				y[o] += tw.scale * b[o*rank+r] * u
+			}
 		}
 	}
 	return y
@@ -175,7 +193,11 @@ func (tw *twin) logProbs(row Sequence, temperature float64) (logProbs, entropies
 func (tw *twin) values(row Sequence) (values []float64) {
 	hidden := tw.hidden(row.Tokens)
 	for _, t := range row.Targets {
-		values = append(values, tw.linear("score", hidden[t-1])[0])
+		head := "score"
+		if tw.scale != 0 {
+			head = adapterPrefix + head
+		}
+		values = append(values, tw.linear(head, hidden[t-1])[0])
 	}
 	return values
 }

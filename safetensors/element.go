@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // DType names an element type as the file does.
@@ -107,25 +108,55 @@ func Float32s(t Tensor) ([]float32, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	switch t.DType {
-	case F32:
-		return Values[float32](t)
-	case F64, F16, BF16:
-	default:
-		return nil, fmt.Errorf("safetensors: tensor %q has dtype %s, want F32, F16, BF16 or F64", t.Name, t.DType)
+	if !t.DType.float() {
+		return nil, t.noFloat()
 	}
 	values := make([]float32, len(t.Data)/t.DType.Size())
-	for i := range values {
-		switch t.DType {
-		case F64:
-			values[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:])))
-		case F16:
-			values[i] = halfToFloat32(binary.LittleEndian.Uint16(t.Data[2*i:]))
-		case BF16:
-			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.Data[2*i:])) << 16)
+	return values, CopyFloat32s(values, t, 0)
+}
+
+// CopyFloat32s is [Float32s] of the elements from … from+len(dst)−1 alone.
+func CopyFloat32s(dst []float32, t Tensor, from int) error {
+	size := t.DType.Size()
+	if !t.DType.float() {
+		return t.noFloat()
+	}
+	if from < 0 || from > len(t.Data)/size-len(dst) {
+		return fmt.Errorf("safetensors: tensor %q has %d elements, want %d from %d", t.Name, len(t.Data)/size, len(dst), from)
+	}
+	data := t.Data[from*size : (from+len(dst))*size]
+	switch t.DType {
+	case F32:
+		if littleEndian && len(dst) > 0 {
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), data)
+			return nil
+		}
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+	case F64:
+		for i := range dst {
+			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:])))
+		}
+	case F16:
+		for i := range dst {
+			dst[i] = halfToFloat32(binary.LittleEndian.Uint16(data[2*i:]))
+		}
+	case BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16)
 		}
 	}
-	return values, nil
+	return nil
+}
+
+// littleEndian tells whether memory holds numbers as the file does.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+func (d DType) float() bool { return d == F32 || d == F16 || d == BF16 || d == F64 }
+
+func (t Tensor) noFloat() error {
+	return fmt.Errorf("safetensors: tensor %q has dtype %s, want F32, F16, BF16 or F64", t.Name, t.DType)
 }
 
 // check guards tensors that were put together by hand.

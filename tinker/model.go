@@ -266,13 +266,23 @@ func (m *Model) Unload(ctx context.Context) error {
 	if err != nil {
 		return wrap(path, err)
 	}
-	id, err := m.client.submit(ctx, path, body, mayPass)
-	if err != nil {
-		return wrap(path, err)
+	lost := false // an answer was, and it was submitted again
+	again := func(err error) bool {
+		lost = lost || mayPass(err) && !notTaken(err)
+		return mayPass(err)
 	}
-	var out modelResponse
-	// A server that has forgotten the operation has had it.
-	if err := m.client.wait(ctx, path, id, &out); err != nil && !errors.Is(err, errGone) {
+	id, err := m.client.submit(ctx, path, body, again)
+	if err == nil {
+		var out modelResponse
+		err = m.client.wait(ctx, path, id, &out)
+	}
+	var refused *StatusError
+	var failed *FailedError
+	switch {
+	case errors.Is(err, errGone): // a server that has forgotten the operation has had it
+	case lost && (errors.As(err, &failed) || errors.As(err, &refused) && refused.Status == http.StatusNotFound):
+		// The submission before, whose answer was lost, has unloaded it.
+	case err != nil:
 		return wrap(path, err)
 	}
 	m.client.mu.Lock()

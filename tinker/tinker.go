@@ -135,22 +135,23 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// beat sends signs of life.
+// beat sends signs of life, the first at once: SkyRL never ends a session that has given
+// none, and keeps its models.
 func (c *Client) beat(ctx context.Context) {
 	ticker := time.NewTicker(c.cfg.Heartbeat)
 	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 		err := c.once(ctx, http.MethodPost, "session_heartbeat", heartbeat{SessionID: c.session, Type: "session_heartbeat"}, nil)
 		c.mu.Lock()
 		if c.deaf = err; err == nil {
 			c.alive = time.Now()
 		}
 		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -109,11 +108,28 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 		return nil, lost(err)
 	case answer.StatusCode != http.StatusOK:
 		return nil, &StatusError{path, answer.StatusCode, detail(data)}
-	case !json.Valid(data):
-		// Half a body, or the page of a proxy.
-		return nil, lost(fmt.Errorf("a response of %d bytes that is no JSON: %w", len(data), io.ErrUnexpectedEOF))
 	}
-	return data, nil
+	return data, malformed(path, data, lost)
+}
+
+// malformed is the error of a response that is no JSON. Half a body and the page of a
+// proxy may pass; a number that JSON does not have is what the server has computed.
+func malformed(path string, data []byte, lost func(error) error) error {
+	var whole json.RawMessage
+	err := json.Unmarshal(data, &whole)
+	if err == nil {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		rest := data[max(0, syntax.Offset-1):]
+		for _, number := range []string{"NaN", "Infinity"} {
+			if bytes.HasPrefix(rest, []byte(number)) {
+				return fmt.Errorf("%s: the response: byte %d is %s: want numbers that JSON has", path, syntax.Offset-1, number)
+			}
+		}
+	}
+	return lost(fmt.Errorf("a response of %d bytes that is no JSON: %w", len(data), err))
 }
 
 // detail is what an answer says of its error, on one line of bounded length.

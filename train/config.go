@@ -127,7 +127,7 @@ func (c Config) Validate() error {
 		{"train.critic_lr", c.Train.CriticLR, 1e-12, 1},
 		{"train.final_lr", c.Train.FinalLR, 0, 1},
 		{"train.weight_decay", c.Train.WeightDecay, 0, 1},
-		{"train.max_grad_norm", c.Train.MaxGradNorm, 1e-12, 1e12},
+		{"train.max_grad_norm", c.Train.MaxGradNorm, 0, 1e12},
 		{"eval.temperature", c.Eval.Temperature, minTemperature, maxTemperature}, // the greedy evaluation is always run too
 		{"ppo.entropy_coef", c.PPO.EntropyCoef, -1e3, 1e3},
 		{"ppo.kl_coef", c.PPO.KLCoef, 0, 1e3},

@@ -43,9 +43,11 @@ type StepMetrics struct {
 	Credit        CreditMetrics `json:"credit"`
 	AdvantageMean float64       `json:"advantage_mean"`
 	AdvantageStd  float64       `json:"advantage_std"`
-	// LogProbDriftMax is the largest difference between the sampler's log-probs and
-	// the learner's before the update, in nats; 0 unless the learner recomputes them.
-	LogProbDriftMax float64 `json:"log_prob_drift_max"`
+	// LogProbDriftMean and LogProbDriftMax are the mean and the largest difference
+	// between the sampler's log-probs and the learner's before the update, over trainable
+	// tokens, in nats; 0 unless the learner recomputes them.
+	LogProbDriftMean float64 `json:"log_prob_drift_mean"`
+	LogProbDriftMax  float64 `json:"log_prob_drift_max"`
 	// Of the update, over all its epochs and mini-batches.
 	Update         ppo.Metrics `json:"update"`
 	ActorUpdates   int         `json:"actor_updates"` // optimizer steps

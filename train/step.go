@@ -59,7 +59,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
-	metrics.LogProbDriftMax = drift(b)
+	metrics.LogProbDriftMean, metrics.LogProbDriftMax = drift(b)
 	if r.cfg.Train.SaveRollouts {
 		if err := r.saveRollouts(step, b); err != nil {
 			return metrics, err
@@ -337,18 +337,21 @@ func (r *run) passes(ctx context.Context, step int, b *batch.Batch, trajectories
 	return nil
 }
 
-// drift is the largest difference between the learner's log-probs and the sampler's; 0
-// where those are not known.
-func drift(b *batch.Batch) (largest float64) {
+// drift is the mean and the largest difference between the learner's log-probs and the
+// sampler's; 0 where those are not known.
+func drift(b *batch.Batch) (mean, largest float64) {
 	if b.RolloutLogProbs == nil {
-		return 0
+		return 0, 0
 	}
+	n := 0
 	for t, trainable := range b.LossMask {
 		if trainable {
-			largest = max(largest, math.Abs(float64(b.OldLogProbs[t]-b.RolloutLogProbs[t])))
+			difference := math.Abs(float64(b.OldLogProbs[t]) - float64(b.RolloutLogProbs[t]))
+			mean, largest = mean+difference, max(largest, difference)
+			n++
 		}
 	}
-	return largest
+	return mean / float64(max(1, n)), largest
 }
 
 // describe returns mean and standard deviation of a column at trainable tokens.

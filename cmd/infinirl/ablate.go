@@ -49,7 +49,7 @@ for it, unless --set or --config say otherwise; find it with --grid, on other
 seeds: --seed 101 --grid 'train.actor_lr=0.001 | train.actor_lr=0.003'.
 
 Example:
-  infinirl ablate --env keytodoor --seeds 1 --set train.steps=2 --run runs/ablation`
+  infinirl ablate --env keytodoor --methods carry,grpo --seeds 1 --set train.steps=2 --run runs/ablation`
 }
 
 func (c *ablateCommand) AfterApply() error {

@@ -134,6 +134,7 @@ func TestTrainOnOwnTasks(t *testing.T) {
 		"--set", "rollout.max_reply=16", "--set", "rollout.groups=2", "--set", "rollout.group_size=2", "--set", "rollout.max_turns=3", "--set", "train.steps=1", "--set", "eval.tasks=2"}
 	for name, args := range map[string][]string{
 		"environment": {"--tasks", "../../examples/exec/tasks.jsonl", "--env-command", "python3 numbers.py", "--set", "tasks.dir=../../examples/exec"},
+		"adapter":     {"--tasks", filepath.Join(dir, "questions.jsonl"), "--set", "learner.lora.rank=4", "--set", "ppo.kl_coef=0.01", "--set", "train.old_log_probs=learner"},
 		"reward":      {"--tasks", filepath.Join(dir, "questions.jsonl"), "--reward-command", `[python3, "grader.py"]`, "--set", "tasks.dir=../../examples/exec"},
 		"corpus":      {"--tasks", filepath.Join(dir, "questions.jsonl"), "--corpus", filepath.Join(dir, "documents.jsonl"), "--set", "tasks.system=Answer with one word."},
 	} {
@@ -149,6 +150,9 @@ func TestTrainOnOwnTasks(t *testing.T) {
 				t.Errorf("%s (error %v)", stdout, err)
 			}
 			if code, _, stderr := command(t, "", "eval", "--run", run, "--count", "1"); code != 0 {
+				t.Error(stderr)
+			}
+			if code, _, stderr := command(t, "", "train", "--resume", "--run", run); code != 0 {
 				t.Error(stderr)
 			}
 		})

@@ -47,7 +47,7 @@ func (c *evalCommand) AfterApply() error {
 }
 
 func (c *evalCommand) Run(ctx context.Context, std streams) error {
-	cfg, err := c.config()
+	cfg, checkpoint, err := c.config()
 	if err != nil {
 		return badInput(err)
 	}
@@ -56,7 +56,7 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 		temperature = *c.Temperature
 	}
 	progress := std.progress()
-	e, err := assembly.Evaluate(ctx, cfg, temperature, progress)
+	e, err := assembly.Evaluate(ctx, cfg, checkpoint, temperature, progress)
 	progress.Close()
 	if errors.Is(err, train.ErrInput) {
 		return badInput(err)
@@ -87,24 +87,24 @@ func (c *evalCommand) Run(ctx context.Context, std streams) error {
 
 // config returns what is evaluated: the environment's base model, a checkpoint, or
 // the newest one of a run under its own configuration.
-func (c *evalCommand) config() (cfg config.Config, err error) {
+func (c *evalCommand) config() (cfg config.Config, checkpoint string, err error) {
 	if c.Dir != "" {
 		if cfg, err = config.ReadRun(string(c.Dir)); err != nil {
-			return cfg, err
+			return cfg, "", err
 		}
-		if cfg.Base, err = assembly.LatestWeights(cfg, string(c.Dir)); err != nil {
-			return cfg, err
+		if cfg, checkpoint, err = assembly.Newest(cfg, string(c.Dir)); err != nil {
+			return cfg, "", err
 		}
 		for _, assignment := range c.Set {
 			if err := override(&cfg, assignment); err != nil {
-				return cfg, err
+				return cfg, "", err
 			}
 		}
 		if c.Seed != nil {
 			cfg.Seed = *c.Seed
 		}
 	} else if cfg, err = c.merge(c.Set); err != nil {
-		return cfg, err
+		return cfg, "", err
 	}
 	if c.Model != "" {
 		if cfg.Learner.Engine == config.EngineTinker {
@@ -116,5 +116,6 @@ func (c *evalCommand) config() (cfg config.Config, err error) {
 	if c.Count != nil {
 		cfg.Eval.Tasks = *c.Count
 	}
-	return c.validated(cfg, nil)
+	cfg, err = c.validated(cfg, nil)
+	return cfg, checkpoint, err
 }

@@ -29,9 +29,33 @@ type Actor struct {
 
 var _ learner.Learner = (*Actor)(nil)
 
-// NewActor starts from a copy of a base policy.
+// NewActor starts from a copy of a base policy or, with LoRA, from the base itself and a
+// fresh adapter: the base must not change any more.
 func NewActor(base *lm.Model, cfg Config) (*Actor, error) {
-	a := &Actor{model: base.Clone(), temperature: float32(cfg.Temperature)}
+	model := base
+	switch {
+	case !cfg.LoRA.Enabled():
+		model = base.Clone()
+	default:
+		var err error
+		if model, err = lm.Adapt(base, cfg.LoRA); err != nil {
+			return nil, err
+		}
+	}
+	return newActor(model, cfg)
+}
+
+// TakeActor is NewActor that trains all weights of a base policy in their place, which
+// saves a copy of them: nobody else may use the base.
+func TakeActor(base *lm.Model, cfg Config) (*Actor, error) {
+	if cfg.LoRA.Enabled() {
+		return NewActor(base, cfg)
+	}
+	return newActor(base, cfg)
+}
+
+func newActor(model *lm.Model, cfg Config) (*Actor, error) {
+	a := &Actor{model: model, temperature: float32(cfg.Temperature)}
 	a.model.Threads = cfg.Threads
 	a.gradients = lm.NewGradients(a.model)
 	var err error
@@ -57,7 +81,7 @@ func (a *Actor) Publish(context.Context) (policy.Weights, error) {
 	return policy.Weights{Version: a.Version()}, nil
 }
 
-// Save writes the weights and the state of the optimizer.
+// Save writes the weights, or the adapter, and the state of the optimizer.
 func (a *Actor) Save(_ context.Context, dir string) error {
 	return cmp.Or(a.model.Save(filepath.Join(dir, ActorName)), a.optimizer.Save(filepath.Join(dir, actorOptimizerName)))
 }

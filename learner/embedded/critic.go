@@ -27,9 +27,14 @@ type Critic struct {
 
 var _ learner.Critic = (*Critic)(nil)
 
-// NewCritic starts from the trunk of a base policy with a zero head.
+// NewCritic starts from a copy of the trunk of a base policy or, with LoRA, from the trunk
+// itself and a fresh adapter, with a zero head.
 func NewCritic(base *lm.Model, cfg Config) (*Critic, error) {
-	model, err := lm.NewCriticFrom(base)
+	from := lm.NewCriticFrom
+	if cfg.LoRA.Enabled() {
+		from = func(base *lm.Model) (*lm.Model, error) { return lm.AdaptCritic(base, cfg.LoRA) }
+	}
+	model, err := from(base)
 	if err != nil {
 		return nil, err
 	}

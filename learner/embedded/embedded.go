@@ -19,7 +19,10 @@ type Config struct {
 	Threads     int     // of the engine; 0: one a core
 	Temperature float64 // that samplers sample at
 	WeightDecay float64
-	MaxGradNorm float64 // gradients are clipped to it
+	MaxGradNorm float64 // gradients are clipped to it; 0: not
+	// LoRA adapts the base model, whose weights then stay as they are and are shared by
+	// actor, critic, sampler and reference; the zero value trains all weights.
+	LoRA lm.LoRA
 }
 
 func (c Config) optimizer(m *lm.Model) (*lm.AdamW, error) {
@@ -84,9 +87,10 @@ func (r *rowStats) metrics(b *batch.Batch) (ppo.Metrics, error) {
 	return total.Metrics(), nil
 }
 
-// load copies a checkpoint into a model of the same shape.
+// load copies a checkpoint into a model of the same shape, or an adapter into a model with
+// one.
 func load(path string, into *lm.Model) error {
-	model, err := lm.Load(path)
+	model, err := open(path, into)
 	if err != nil {
 		return err
 	}
@@ -94,6 +98,25 @@ func load(path string, into *lm.Model) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+func open(path string, like *lm.Model) (*lm.Model, error) {
+	want, adapted := like.Adapter()
+	if !adapted {
+		return lm.Load(path)
+	}
+	if !lm.IsAdapter(path) {
+		return nil, fmt.Errorf("%s: a model with all its weights: want an adapter of rank %d", path, want.Rank)
+	}
+	model, err := lm.LoadAdapter(like.Base(), path)
+	if err != nil {
+		return nil, err
+	}
+	if got, _ := model.Adapter(); got.Rank != want.Rank || got.Alpha != want.Alpha || !slices.Equal(got.Targets, want.Targets) {
+		return nil, fmt.Errorf("%s: an adapter of rank %d, alpha %g and targets %q: want rank %d, alpha %g and targets %q", path,
+			got.Rank, got.Alpha, got.Targets, want.Rank, want.Alpha, want.Targets)
+	}
+	return model, nil
 }
 
 // states are prompts as rows whose one target follows the prompt: V_t is read one

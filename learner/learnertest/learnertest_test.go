@@ -15,13 +15,15 @@ import (
 	"github.com/infinirl/infinirl/ppo"
 )
 
-func subject() (learnertest.Subject, error) {
+func subject() (learnertest.Subject, error) { return subjectOf(lm.LoRA{}) }
+
+func subjectOf(l lm.LoRA) (learnertest.Subject, error) {
 	base, err := lm.NewActor(lm.Config{VocabSize: 19, HiddenSize: 16, IntermediateSize: 32, NumHiddenLayers: 2, NumAttentionHeads: 2,
 		MaxPositionEmbeddings: 64, InitializerRange: 0.2, EmbeddingInit: 0.5}, 1)
 	if err != nil {
 		return learnertest.Subject{}, err
 	}
-	cfg := embedded.Config{Threads: 2, Temperature: 1, MaxGradNorm: 1}
+	cfg := embedded.Config{Threads: 2, Temperature: 1, MaxGradNorm: 1, LoRA: l}
 	actor, err := embedded.NewActor(base, cfg)
 	if err != nil {
 		return learnertest.Subject{}, err
@@ -31,6 +33,12 @@ func subject() (learnertest.Subject, error) {
 }
 
 func TestEmbedded(t *testing.T) { learnertest.Run(t, subject) }
+
+func TestEmbeddedLoRA(t *testing.T) {
+	for _, l := range []lm.LoRA{{Rank: 4}, {Rank: 1, Alpha: 8, Targets: []string{"q_proj", "v_proj"}}} {
+		learnertest.Run(t, func() (learnertest.Subject, error) { return subjectOf(l) })
+	}
+}
 
 func TestRemote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

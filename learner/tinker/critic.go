@@ -105,11 +105,11 @@ func (r *remote) stateValues(ctx context.Context, prompts [][]int32, values func
 		rows[k] = row{index: k, tokens: append(append(make([]int32, 0, n+1), prompt...), 0), trainable: make([]bool, n), count: 1}
 		rows[k].trainable[n-1] = true
 	}
-	columns, err := values(ctx, rows)
+	columns, err := values(ctx, r.fill(rows))
 	if err != nil {
 		return nil, err
 	}
-	for k := range columns {
+	for k := range out {
 		out[k] = columns[k][len(columns[k])-1]
 	}
 	return out, nil

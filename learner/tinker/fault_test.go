@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -63,7 +64,7 @@ func TestPassingFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	submissions := []tinkertest.Fault{tinkertest.Refused, tinkertest.Killed, tinkertest.HalfBody, tinkertest.Busy, tinkertest.Timeout, tinkertest.Broken, tinkertest.Endless}
+	submissions := []tinkertest.Fault{tinkertest.Refused, tinkertest.Killed, tinkertest.HalfBody, tinkertest.Busy, tinkertest.Timeout, tinkertest.Broken, tinkertest.Page, tinkertest.CutShort, tinkertest.Endless}
 	polls := append(slices.Clone(submissions), tinkertest.Gone, tinkertest.TryAgain)
 	for path, faults := range map[string][]tinkertest.Fault{
 		"create_session": submissions, "create_model": submissions, "forward": submissions, "forward_backward": submissions, "optim_step": submissions,
@@ -116,7 +117,7 @@ func TestServersThatTakeTwice(t *testing.T) {
 	})
 	for _, path := range []string{"forward", "forward_backward", "optim_step", "retrieve_future", "retrieve_future of a step"} {
 		for fault, known := range map[tinkertest.Fault]bool{ // that the server has not taken it
-			tinkertest.Killed: false, tinkertest.HalfBody: false, tinkertest.Broken: false, tinkertest.Timeout: false, tinkertest.Endless: false, tinkertest.Busy: true, tinkertest.Gone: false,
+			tinkertest.Killed: false, tinkertest.HalfBody: false, tinkertest.CutShort: false, tinkertest.Broken: false, tinkertest.Page: false, tinkertest.Timeout: false, tinkertest.Endless: false, tinkertest.Busy: true, tinkertest.Gone: false,
 		} {
 			if fault == tinkertest.Gone && !strings.HasPrefix(path, "retrieve") {
 				continue
@@ -181,8 +182,13 @@ func TestServersThatTakeTwice(t *testing.T) {
 // Answers that are not what was asked for are errors, and the learner knows that its
 // weights are in doubt, until it loads.
 func TestSpoiledAnswers(t *testing.T) {
-	for _, fault := range []tinkertest.Fault{tinkertest.NullLogProbs, tinkertest.FewerRows} {
+	for _, fault := range []tinkertest.Fault{
+		tinkertest.NullLogProbs, tinkertest.SpelledNaN, tinkertest.BareNaN, tinkertest.FewerRows, tinkertest.OtherOrder, tinkertest.MoreTokens, tinkertest.DiskFull,
+	} {
 		for _, backward := range []bool{false, true} {
+			if backward && (fault == tinkertest.OtherOrder || fault == tinkertest.MoreTokens) {
+				continue // of a pass for the gradient alone nothing is read
+			}
 			t.Run(fmt.Sprint(fault, ", backward ", backward), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx := context.Background()
@@ -420,10 +426,16 @@ func TestRestartedServer(t *testing.T) {
 
 // Without signs of life that are answered, the session is lost.
 func TestLostSession(t *testing.T) {
+	for _, fault := range []tinkertest.Fault{tinkertest.Refused, tinkertest.Expired, tinkertest.Page} {
+		t.Run(string(fault), func(t *testing.T) { lostSession(t, fault) })
+	}
+}
+
+func lostSession(t *testing.T, fault tinkertest.Fault) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client, l := open(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
 			if path == "session_heartbeat" {
-				return tinkertest.Refused
+				return fault
 			}
 			return tinkertest.None
 		}}, wire.Config{})
@@ -441,6 +453,110 @@ func TestLostSession(t *testing.T) {
 		}
 		if _, err := l.LogProbs(context.Background(), mini); !errors.Is(err, wire.ErrClosed) {
 			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// A server whose disk is full fails to save, and says why: the learner goes on, and is
+// where it was.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		var full atomic.Bool
+		server, _, l := open(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
+			if full.Load() && path == "retrieve_future" {
+				return tinkertest.DiskFull
+			}
+			return tinkertest.None
+		}}, wire.Config{})
+		mini := learnertest.Batch(3, vocabulary)
+		if _, err := l.Update(ctx, mini, surrogate); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		full.Store(true)
+		saved := l.Save(ctx, dir)
+		_, published := l.Publish(ctx)
+		for _, err := range []error{saved, published} {
+			if err == nil || policy.IsTransient(err) || !strings.Contains(err.Error(), "No space left on device") {
+				t.Errorf("error %v", err)
+			}
+		}
+		if err := l.Load(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a checkpoint that was not saved is loaded: %v", err)
+		}
+		full.Store(false)
+		for range 2 {
+			if _, err := l.Update(ctx, mini, surrogate); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Save(ctx, dir); err != nil || l.Version() != 3 || server.Steps() != 3 {
+			t.Errorf("version %d, %d steps: %v", l.Version(), server.Steps(), err)
+		}
+	})
+}
+
+// What is refused says so at once: a model that the server does not know, and a session
+// that it has ended.
+func TestRefusedAtOnce(t *testing.T) {
+	for path, fault := range map[string]tinkertest.Fault{"forward": tinkertest.Expired, "create_model": tinkertest.Expired, "save_weights": tinkertest.Expired} {
+		synctest.Test(t, func(t *testing.T) {
+			var on atomic.Bool
+			server, client, l := open(t, tinkertest.Config{Fault: func(p string, _ int) tinkertest.Fault {
+				if on.Load() && p == path {
+					return fault
+				}
+				return tinkertest.None
+			}}, wire.Config{})
+			on.Store(true)
+			start, calls := time.Now(), server.Calls(path)
+			var err error
+			switch path {
+			case "forward":
+				_, err = l.LogProbs(context.Background(), learnertest.Batch(3, vocabulary))
+			case "create_model":
+				_, err = tinker.NewLearner(context.Background(), client, settings(false))
+			case "save_weights":
+				err = l.Save(context.Background(), t.TempDir())
+			}
+			if err == nil || policy.IsTransient(err) || !strings.Contains(err.Error(), "status 410") || time.Since(start) > 0 || server.Calls(path) != calls+1 {
+				t.Errorf("%s: after %v and %d requests: error %v", path, time.Since(start), server.Calls(path)-calls, err)
+			}
+		})
+	}
+}
+
+// A model whose unloading was done and whose answer was lost is unloaded; one that the
+// server does not know is an error.
+func TestUnloadedOnce(t *testing.T) {
+	for _, fault := range []tinkertest.Fault{tinkertest.None, tinkertest.Killed, tinkertest.HalfBody, tinkertest.Busy, tinkertest.Refused, tinkertest.Expired} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client, _ := open(t, tinkertest.Config{Fault: func(path string, call int) tinkertest.Fault {
+				if path == "unload_model" && call == 0 {
+					return fault
+				}
+				return tinkertest.None
+			}}, wire.Config{})
+			err := client.Close()
+			if refused := fault == tinkertest.Expired; (err != nil) != refused || !refused && server.Models() != 0 {
+				t.Errorf("%s: %d models are left: %v", fault, server.Models(), err)
+			}
+		})
+	}
+}
+
+// A session gives a sign of life at once: some servers never end one that has given none.
+func TestFirstSignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, _ := open(t, tinkertest.Config{}, wire.Config{})
+		synctest.Wait()
+		if n := server.Calls("session_heartbeat"); n != 1 {
+			t.Errorf("%d signs of life at once: want 1", n)
+		}
+		time.Sleep(25 * time.Second)
+		if n := server.Calls("session_heartbeat"); n != 3 {
+			t.Errorf("%d signs of life after 25 s: want 3", n)
 		}
 	})
 }

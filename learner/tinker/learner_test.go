@@ -1,9 +1,14 @@
 package tinker_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"math"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/infinirl/infinirl/batch"
@@ -52,8 +57,9 @@ func dial(t *testing.T, s *tinkertest.Server, cfg wire.Config) *wire.Client {
 
 // settings suit the test server.
 func settings(rowMean bool) tinker.Config {
+	fill := map[bool]int{true: 4}[rowMean]
 	return tinker.Config{
-		Profile:   tinker.Profile{Name: "test", RowMean: rowMean, PPO: true, GradClip: tinker.ClipAsAsked, WeightDecay: true, CriticRole: true, Reference: true, Once: true},
+		Profile:   tinker.Profile{Name: "test", RowMean: rowMean, Rows: fill, PPO: true, GradClip: tinker.ClipAsAsked, WeightDecay: true, CriticRole: true, Reference: true, Once: true},
 		BaseModel: "tiny", Temperature: 1, MaxGradNorm: 1, Vocabulary: vocabulary,
 	}
 }
@@ -306,5 +312,93 @@ func TestWhatServersAccept(t *testing.T) {
 	}
 	if _, err := tinker.NewReference(ctx, client, cfg); err == nil {
 		t.Error("a reference on a server that has no room")
+	}
+}
+
+// counting counts the rows of each request for a pass.
+type counting struct {
+	http.RoundTripper
+	mu   sync.Mutex
+	rows []int
+}
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "forward") || strings.HasSuffix(r.URL.Path, "forward_backward") {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		var sent map[string]json.RawMessage
+		var input struct{ Data []json.RawMessage }
+		if err := json.Unmarshal(text, &sent); err != nil {
+			return nil, err
+		}
+		for name, value := range sent {
+			if strings.HasSuffix(name, "_input") {
+				if err := json.Unmarshal(value, &input); err != nil {
+					return nil, err
+				}
+			}
+		}
+		c.mu.Lock()
+		c.rows = append(c.rows, len(input.Data))
+		c.mu.Unlock()
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// Every request has a whole multiple of the profile's rows, long batches too, which are
+// sent in several; and an update is the same in one request and in several.
+func TestRequestsAreFilledUp(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var want []float32
+	for _, most := range []int{0, 40} {
+		server := serve(t, tinkertest.Config{RowMean: true})
+		count := &counting{RoundTripper: server.Transport()}
+		client, err := wire.Dial(ctx, wire.Config{URL: "http://server", Transport: count})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		cfg := settings(true)
+		cfg.Profile.Rows, cfg.MaxTokens = 3, most
+		l, err := tinker.NewLearner(ctx, client, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		critic, err := tinker.NewTokenCritic(ctx, client, cfg, 3, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mini := learnertest.Batch(3, vocabulary)
+		if n := len(mini.Rows); n%3 == 0 {
+			t.Fatalf("%d rows: want a number that is no multiple", n)
+		}
+		if _, err := l.Update(ctx, mini, surrogate); err != nil {
+			t.Fatal(err)
+		}
+		if values, err := critic.StateValues(ctx, [][]int32{{1}, {2, 3}, {4, 5, 6}, {7}}); err != nil || len(values) != 4 {
+			t.Errorf("values %v: %v", values, err)
+		}
+		got, err := l.LogProbs(ctx, mini)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range count.rows {
+			if n == 0 || n%3 != 0 {
+				t.Errorf("requests of %v rows: want multiples of 3", count.rows)
+			}
+		}
+		if passes := len(count.rows); (most == 0) != (passes == 4) {
+			t.Errorf("%d requests for four passes, at most %d tokens each", passes, most)
+		}
+		if want == nil {
+			want = got
+		}
+		for k := range got {
+			near(t, "log-prob", float64(got[k]), float64(want[k]), 1e-5)
+		}
 	}
 }

@@ -13,6 +13,9 @@ type Profile struct {
 	// RowMean: a loss is each row's Σ w·ℓ / Σ w and the mean of that over the rows since
 	// the last optimizer step. False: the sum over tokens.
 	RowMean bool
+	// Rows: requests are filled up to a multiple of this number of rows, because the
+	// server compiles its passes for each number of them that it meets. 0: they are not.
+	Rows int
 	// PPO: the server has the clipped loss itself.
 	PPO bool
 	// GradClip is how an optimizer step treats large gradients.
@@ -43,7 +46,7 @@ const (
 // documentation and source.
 var (
 	Hosted    = Profile{Name: "hosted", PPO: true, GradClip: ClipAsAsked, WeightDecay: true, Reference: true, Once: true}
-	SkyRLJAX  = Profile{Name: "skyrl-jax", RowMean: true, PPO: true, GradClip: ClipNever, WeightDecay: true, Reference: true}
+	SkyRLJAX  = Profile{Name: "skyrl-jax", RowMean: true, Rows: 16, PPO: true, GradClip: ClipNever, WeightDecay: true, Reference: true}
 	SkyRLFSDP = Profile{Name: "skyrl-fsdp", PPO: true, GradClip: ClipToOne, CriticRole: true}
 )
 

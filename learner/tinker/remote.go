@@ -126,7 +126,8 @@ func (r *remote) usable() error {
 	return fmt.Errorf("tinker %s: the weights on the server may be those of version %d or of an update that did not end: want a checkpoint loaded (resume the run): %w", r.name, r.version.Load(), r.doubt)
 }
 
-// row is a row of a batch as it is sent: cut behind its last trainable token.
+// row is a row of a batch as it is sent: cut behind its last trainable token. Rows that
+// fill a request up have no trainable token and belong to no batch.
 type row struct {
 	index     int     // in the batch
 	start     int     // of its tokens in the batch
@@ -160,7 +161,20 @@ func (r *remote) rows(b *batch.Batch) ([]row, error) {
 		}
 		rows = append(rows, w)
 	}
-	return rows, nil
+	return r.fill(rows), nil
+}
+
+// fill adds rows that are about nothing where the profile wants a multiple of a number.
+// They have no gradient, but count in means over rows.
+func (r *remote) fill(rows []row) []row {
+	if len(rows) == 0 || r.cfg.Profile.Rows == 0 {
+		return rows
+	}
+	filler := row{tokens: rows[0].tokens[:2], trainable: make([]bool, 1)}
+	for len(rows)%r.cfg.Profile.Rows != 0 {
+		rows = append(rows, filler)
+	}
+	return rows
 }
 
 func (r *remote) checkTokens(tokens []int32) error {
@@ -260,11 +274,7 @@ func (r *remote) evaluate(ctx context.Context, backward bool, loss string, setti
 	var out [][]float32
 	needed := !backward || loss == tinker.PPO // for the metrics
 	for len(data) > 0 {
-		n, tokens := 0, 0
-		for n < len(data) && (n == 0 || tokens+len(data[n].Model.Chunks[0].Tokens) <= r.cfg.MaxTokens) {
-			tokens += len(data[n].Model.Chunks[0].Tokens)
-			n++
-		}
+		n := r.first(data)
 		run := r.model.Forward
 		if backward {
 			run = r.model.ForwardBackward
@@ -292,6 +302,20 @@ func (r *remote) evaluate(ctx context.Context, backward bool, loss string, setti
 		data = data[n:]
 	}
 	return out, nil
+}
+
+// first is the number of rows that the next request has: as many as its bound on tokens
+// leaves, one at least, and whole multiples of the profile's number where that is more.
+func (r *remote) first(data []tinker.Datum) int {
+	n, tokens := 0, 0
+	for n < len(data) && (n == 0 || tokens+len(data[n].Model.Chunks[0].Tokens) <= r.cfg.MaxTokens) {
+		tokens += len(data[n].Model.Chunks[0].Tokens)
+		n++
+	}
+	if whole := r.cfg.Profile.Rows; n < len(data) && whole > 0 && n > whole {
+		n -= n % whole
+	}
+	return n
 }
 
 // numbers checks a column of a server.

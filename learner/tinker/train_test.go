@@ -3,11 +3,15 @@ package tinker_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/config"
@@ -213,5 +217,114 @@ func TestTrainingGoesOn(t *testing.T) {
 	}
 	if a, b := steps(t, whole), steps(t, cut); !reflect.DeepEqual(a, b) {
 		t.Errorf("the run that was interrupted differs:\n%+v\n%+v", b, a)
+	}
+}
+
+// distant is a connection that takes its time.
+type distant struct{ http.RoundTripper }
+
+func (d distant) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(10 * time.Millisecond)
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// Whatever passes, wherever in a run, does not show in what it comes to, and no step is
+// taken twice.
+func TestTrainingThroughFaults(t *testing.T) {
+	cfg := small(t, "train.steps=2", "rollout.groups=2", "eval.tasks=2", "rollout.concurrency=4", "train.epochs=1")
+	here, model := parts(t, cfg)
+	faults := []tinkertest.Fault{
+		tinkertest.Refused, tinkertest.Killed, tinkertest.HalfBody, tinkertest.CutShort, tinkertest.Busy, tinkertest.Timeout, tinkertest.Broken, tinkertest.Page, tinkertest.Endless,
+	}
+	over := func(faulty bool) (metrics []train.StepMetrics) {
+		synctest.Test(t, func(t *testing.T) {
+			hit := 0
+			server := tinkertest.NewServer(tinkertest.Config{Base: model, Name: "tiny", Fault: func(path string, call int) tinkertest.Fault {
+				if !faulty || call%5 != 2 {
+					return tinkertest.None
+				}
+				hit++
+				fault := faults[hit%len(faults)]
+				if path == "retrieve_future" && hit%4 == 0 {
+					fault = []tinkertest.Fault{tinkertest.Gone, tinkertest.TryAgain}[hit/4%2]
+				}
+				return fault
+			}})
+			defer server.Close()
+			client, err := wire.Dial(context.Background(), wire.Config{URL: "http://server", Transport: distant{server.Transport()}, Request: 5 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			dir := filepath.Join(t.TempDir(), "run")
+			if err := trainOver(t, context.Background(), remoteParts(t, client, here.Parts, cfg, model, false), cfg, train.Options{Dir: dir}); err != nil {
+				t.Fatal(err)
+			}
+			if n, want := server.Steps(), 2*2*cfg.Train.Minibatches; n != want { // of actor and critic
+				t.Errorf("%d optimizer steps: want %d", n, want)
+			}
+			if faulty && hit < 100 {
+				t.Errorf("%d faults: want more", hit)
+			}
+			if err := client.Close(); err != nil || server.Models() != 0 {
+				t.Errorf("%d models are left: %v", server.Models(), err)
+			}
+			metrics = steps(t, dir)
+		})
+		return metrics
+	}
+	if a, b := over(false), over(true); !reflect.DeepEqual(a, b) {
+		t.Errorf("the run with faults differs:\n%+v\n%+v", b, a)
+	}
+}
+
+// A server that is killed in the middle of a run, and started again without its models,
+// ends the run with an error; resumed, it goes on from its checkpoint and ends as one
+// whose server stayed.
+func TestTrainingGoesOnAfterTheServerWasKilled(t *testing.T) {
+	cfg := small(t, "train.checkpoint_every=1", "train.steps=2", "rollout.groups=2", "eval.tasks=2", "rollout.concurrency=4", "train.epochs=1")
+	here, model := parts(t, cfg)
+	for path, call := range map[string]int{"asample": 90, "forward": 7, "forward_backward": 7, "optim_step": 6, "save_weights": 2, "save_weights_for_sampler": 2} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
+				var kill atomic.Bool
+				restarted := make(chan struct{})
+				var server *tinkertest.Server
+				server = tinkertest.NewServer(tinkertest.Config{Base: model, Name: "tiny", Fault: func(p string, n int) tinkertest.Fault {
+					if p == path && n >= call && kill.Swap(false) {
+						go func() { // the request that kills it is in flight
+							server.Restart()
+							close(restarted)
+						}()
+						return tinkertest.Endless
+					}
+					return tinkertest.None
+				}})
+				defer server.Close()
+				over := func(opts train.Options) error {
+					client, err := wire.Dial(context.Background(), wire.Config{URL: "http://server", Transport: distant{server.Transport()}, Request: 5 * time.Second})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer client.Close() // its models may have gone
+					return trainOver(t, context.Background(), remoteParts(t, client, here.Parts, cfg, model, false), cfg, opts)
+				}
+				kill.Store(true)
+				if err := over(train.Options{Dir: cut}); err == nil || !strings.Contains(err.Error(), "no model") && !strings.Contains(err.Error(), "no sampling session") {
+					t.Fatalf("the server was killed: error %v", err)
+				}
+				<-restarted
+				if err := over(train.Options{Dir: cut, Resume: true}); err != nil {
+					t.Fatal(err)
+				}
+				if err := over(train.Options{Dir: whole}); err != nil {
+					t.Fatal(err)
+				}
+				if a, b := steps(t, whole), steps(t, cut); !reflect.DeepEqual(a, b) {
+					t.Errorf("the run whose server was killed differs:\n%+v\n%+v", b, a)
+				}
+			})
+		})
 	}
 }

@@ -7,6 +7,11 @@ package kernel
 //go:noescape
 func transposeStrip(blocks int, src *float32, lds int, dst *float32, ldd int)
 
+// packAVX2 copies src [rows, 16] to dst, whose rows have no gaps; rows ≥ 1. Strides are in bytes.
+//
+//go:noescape
+func packAVX2(rows int, src *float32, lds int, dst *float32)
+
 // gemm1x1AVX2 computes a tile of 1 rows and 1 vectors.
 //
 //go:noescape

@@ -81,6 +81,27 @@ loop:
 	VZEROUPPER
 	RET
 
+// func packAVX2(rows int, src *float32, lds int, dst *float32)
+// Requires: AVX, MMX+
+TEXT ·packAVX2(SB), NOSPLIT, $0-32
+	MOVQ rows+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lds+16(FP), DX
+	MOVQ dst+24(FP), BX
+
+loop:
+	PREFETCHT0 (CX)(DX*8)
+	VMOVUPS    (CX), Y0
+	VMOVUPS    Y0, (BX)
+	VMOVUPS    32(CX), Y0
+	VMOVUPS    Y0, 32(BX)
+	ADDQ       DX, CX
+	ADDQ       $0x40, BX
+	DECQ       AX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func gemm1x1AVX2(k int, a *float32, rsA int, csA int, b *float32, ldb int, c *float32, ldc int, tail int, accumulate bool)
 // Requires: AVX, FMA3
 TEXT ·gemm1x1AVX2(SB), NOSPLIT, $0-73

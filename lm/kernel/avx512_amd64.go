@@ -2,6 +2,11 @@
 
 package kernel
 
+// packAVX512 copies src [rows, 32] to dst, whose rows have no gaps; rows ≥ 1. Strides are in bytes.
+//
+//go:noescape
+func packAVX512(rows int, src *float32, lds int, dst *float32)
+
 // gemm1x1AVX512 computes a tile of 1 rows and 1 vectors.
 //
 //go:noescape

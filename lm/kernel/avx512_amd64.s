@@ -2,6 +2,28 @@
 
 #include "textflag.h"
 
+// func packAVX512(rows int, src *float32, lds int, dst *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·packAVX512(SB), NOSPLIT, $0-32
+	MOVQ rows+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ lds+16(FP), DX
+	MOVQ dst+24(FP), BX
+
+loop:
+	PREFETCHT0 (CX)(DX*8)
+	PREFETCHT0 64(CX)(DX*8)
+	VMOVUPS    (CX), Z0
+	VMOVUPS    Z0, (BX)
+	VMOVUPS    64(CX), Z0
+	VMOVUPS    Z0, 64(BX)
+	ADDQ       DX, CX
+	ADDQ       $0x80, BX
+	DECQ       AX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func gemm1x1AVX512(k int, a *float32, rsA int, csA int, b *float32, ldb int, c *float32, ldc int, tail int, accumulate bool)
 // Requires: AVX, AVX512F
 TEXT ·gemm1x1AVX512(SB), NOSPLIT, $0-73

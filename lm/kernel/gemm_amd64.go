@@ -10,30 +10,59 @@ type tile func(k int, a *float32, rsA, csA int, b *float32, ldb int, c *float32,
 type tiling struct {
 	lanes   int       // float32 elements in a vector
 	tiles   [4][]tile // tiles[w][r−1] has r rows and 2^w vectors
+	pack    func(rows int, src *float32, lds int, dst *float32)
 	buffers sync.Pool // of *[]float32, for copies of A and B
 }
 
 const (
 	depth = 512     // columns of A in a block: a panel of B, depth × two vectors, is near the size of L1
 	area  = 1 << 17 // elements of A in a block: half of a 1 MiB L2
+	large = 1 << 17 // elements of B that leave L2
 	page  = 1 << 10 // elements: rows a multiple of 4 KiB apart compete for the same few lines of a cache
 )
 
 // gemm cuts A into blocks that stay in L2 while B passes by. Tiles read A and B
 // in place and fetch the next columns of B ahead, which is faster than packing
-// them, unless their rows compete for lines of the caches.
+// them, unless B does not fit the caches or its rows or those of A compete for
+// their lines.
 func (t *tiling) gemm(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	enough := m >= 64 && n >= 64
+	competing := enough && ldb%page == 0 || enough && min(rsA, csA) == 1 && max(rsA, csA)%page == 0
+	packB := competing || enough && k*n >= large
+	t.product(m, n, k, a, rsA, csA, competing, c, ldc, accumulate, packB, func(p int) panels {
+		return panels{b: b[p*ldb:], ld: ldb, pack: t.pack, width: 2 * t.lanes}
+	})
+}
+
+// gemmT is gemm for a B that is given as its transpose [n, k]: its panels are turned
+// as they are packed.
+func (t *tiling) gemmT(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	competing := m >= 64 && min(rsA, csA) == 1 && max(rsA, csA)%page == 0
+	t.product(m, n, k, a, rsA, csA, competing, c, ldc, accumulate, true, func(p int) panels {
+		return panels{b: b[p:], ld: ldb, transposed: true}
+	})
+}
+
+// product computes a product block by block; rows of B, from row p on, are those of
+// source(p).
+func (t *tiling) product(m, n, k int, a []float32, rsA, csA int, packA bool, c []float32, ldc int, accumulate, packB bool, source func(p int) panels) {
 	if k == 0 {
-		t.block(m, n, 0, c, 0, 0, c, 0, c, ldc, accumulate, nil)
+		t.block(m, n, 0, c, 0, 0, panels{b: c}, c, ldc, accumulate, nil)
 		return
 	}
 	kc := even(k, depth)
 	mc := even(m, area/kc)
 	var copyA, copyB []float32
-	if enough := m >= 64 && n >= 64; enough && ldb%page == 0 || enough && min(rsA, csA) == 1 && max(rsA, csA)%page == 0 {
-		buffer := t.buffer((mc+gap)*(kc+gap) + kc*2*t.lanes)
+	if packA || packB {
+		size := kc * 2 * t.lanes
+		if packA {
+			size += (mc + gap) * (kc + gap)
+		}
+		buffer := t.buffer(size)
 		defer t.buffers.Put(buffer)
-		copyB, copyA = (*buffer)[:kc*2*t.lanes], (*buffer)[kc*2*t.lanes:]
+		if copyB = (*buffer)[:kc*2*t.lanes]; packA {
+			copyA = (*buffer)[kc*2*t.lanes:]
+		}
 	}
 	for p := 0; p < k; p += kc {
 		kp := min(kc, k-p)
@@ -47,7 +76,31 @@ func (t *tiling) gemm(m, n, k int, a []float32, rsA, csA int, b []float32, ldb i
 			case rsA == 1:
 				ai, cs = compact(copyA, kp, mi, ai, csA)
 			}
-			t.block(mi, n, kp, ai, rs, cs, b[p*ldb:], ldb, c[i*ldc:], ldc, accumulate || p > 0, copyB)
+			t.block(mi, n, kp, ai, rs, cs, source(p), c[i*ldc:], ldc, accumulate || p > 0, copyB)
+		}
+	}
+}
+
+// panels are rows of B that block cuts into panels.
+type panels struct {
+	b          []float32
+	ld         int
+	transposed bool                                                // b is [columns, rows]
+	pack       func(rows int, src *float32, lds int, dst *float32) // copies rows of width elements
+	width      int
+}
+
+// take copies a panel of rows [rows, columns], from column j on, to dst with the
+// leading dimension ld.
+func (s panels) take(dst []float32, ld, rows, columns, j int) {
+	switch {
+	case s.transposed:
+		transposeAVX2(columns, rows, s.b[j*s.ld:], s.ld, dst, ld)
+	case columns == s.width && columns == ld:
+		s.pack(rows, &s.b[j], 4*s.ld, &dst[0])
+	default:
+		for p := range rows {
+			copy(dst[p*ld:][:columns], s.b[p*s.ld+j:])
 		}
 	}
 }
@@ -74,9 +127,13 @@ func (t *tiling) buffer(size int) *[]float32 {
 
 // block computes a product through tiles, and through copies of the panels of B
 // if there is a buffer for one.
-func (t *tiling) block(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool, panel []float32) {
-	// Few rows leave registers for wide tiles, which read B in longer runs.
+func (t *tiling) block(m, n, k int, a []float32, rsA, csA int, b panels, c []float32, ldc int, accumulate bool, panel []float32) {
+	// Few rows leave registers for wide tiles, which read B in longer runs. A copy has
+	// room for two vectors.
 	w := len(t.tiles) - 1
+	if panel != nil {
+		w = 1
+	}
 	for w > 1 && m > len(t.tiles[w]) {
 		w--
 	}
@@ -88,12 +145,15 @@ func (t *tiling) block(m, n, k int, a []float32, rsA, csA int, b []float32, ldb 
 		}
 		columns := min(n-j, t.lanes<<w)
 		tail := columns - full
-		bj, ld := b[j:], ldb
+		var bj []float32
+		ld := b.ld
 		if panel != nil {
 			bj, ld = panel, t.lanes<<w
-			for p := range k {
-				copy(panel[p*ld:][:columns], b[p*ldb+j:])
+			if k > 0 {
+				b.take(panel, ld, k, columns, j)
 			}
+		} else {
+			bj = b.b[j:]
 		}
 		height := even(m, len(t.tiles[w]))
 		for i := 0; i < m; i += height {

@@ -33,6 +33,7 @@ type Set struct {
 	name string
 
 	gemm      func(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
+	gemmT     func(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
 	transpose func(rows, cols int, src []float32, lds int, dst []float32, ldd int)
 
 	dot        func(x, y []float32) float32

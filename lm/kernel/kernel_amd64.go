@@ -24,6 +24,7 @@ func assembly(name string) (set *Set, missing string) {
 var setAVX512 = Set{
 	name:            "avx512",
 	gemm:            tilingAVX512.gemm,
+	gemmT:           tilingAVX512.gemmT,
 	transpose:       transposeAVX2,
 	dot:             dotAVX512,
 	axpy:            axpyAVX512,
@@ -44,6 +45,7 @@ var setAVX512 = Set{
 
 var tilingAVX512 = tiling{
 	lanes: 16,
+	pack:  packAVX512,
 	tiles: [4][]tile{
 		{gemm1x1AVX512, gemm2x1AVX512, gemm3x1AVX512, gemm4x1AVX512, gemm5x1AVX512, gemm6x1AVX512, gemm7x1AVX512,
 			gemm8x1AVX512, gemm9x1AVX512, gemm10x1AVX512, gemm11x1AVX512, gemm12x1AVX512, gemm13x1AVX512, gemm14x1AVX512},
@@ -57,6 +59,7 @@ var tilingAVX512 = tiling{
 var setAVX2 = Set{
 	name:            "avx2",
 	gemm:            tilingAVX2.gemm,
+	gemmT:           tilingAVX2.gemmT,
 	transpose:       transposeAVX2,
 	dot:             dotAVX2,
 	axpy:            axpyAVX2,
@@ -77,6 +80,7 @@ var setAVX2 = Set{
 
 var tilingAVX2 = tiling{
 	lanes: 8,
+	pack:  packAVX2,
 	tiles: [4][]tile{
 		{gemm1x1AVX2, gemm2x1AVX2, gemm3x1AVX2, gemm4x1AVX2, gemm5x1AVX2, gemm6x1AVX2},
 		{gemm1x2AVX2, gemm2x2AVX2, gemm3x2AVX2, gemm4x2AVX2, gemm5x2AVX2, gemm6x2AVX2},

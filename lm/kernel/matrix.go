@@ -16,20 +16,46 @@ import "fmt"
 // multiply-add, rounding once, and agree with each other bit for bit; the set
 // "go" rounds the product too, alike on every architecture.
 func (s *Set) Gemm(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	if m < 0 || n < 0 || k < 0 || rsA < 0 || csA < 0 {
-		panic(fmt.Sprintf("kernel: Gemm: negative size or stride: m=%d n=%d k=%d rsA=%d csA=%d", m, n, k, rsA, csA))
-	}
-	if m == 0 || n == 0 {
+	if !s.checkProduct("Gemm", m, n, k, a, rsA, csA, c, ldc) {
 		return
 	}
-	checkMatrix("Gemm", "C", m, n, c, ldc)
 	if k > 0 {
 		checkMatrix("Gemm", "B", k, n, b, ldb)
-		if last := (m-1)*rsA + (k-1)*csA; last >= len(a) {
-			panic(fmt.Sprintf("kernel: Gemm: A [%d, %d] with strides %d, %d needs %d elements, got %d", m, k, rsA, csA, last+1, len(a)))
-		}
 	}
 	s.gemm(m, n, k, a, rsA, csA, b, ldb, c, ldc, accumulate)
+}
+
+// GemmT computes C = A·Bᵀ, or C += A·Bᵀ, as [Set.Gemm] does but for B:
+//
+//	B [n, k]  b[j*ldb + p]: row-major
+//
+// The bits are those of Gemm with a transposed copy of B. It turns B on the way, which
+// takes as long as some ten rows of C do: it is meant for many.
+func (s *Set) GemmT(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	if !s.checkProduct("GemmT", m, n, k, a, rsA, csA, c, ldc) {
+		return
+	}
+	if k > 0 {
+		checkMatrix("GemmT", "B", n, k, b, ldb)
+	}
+	s.gemmT(m, n, k, a, rsA, csA, b, ldb, c, ldc, accumulate)
+}
+
+// checkProduct panics if C or A is too short; it is false if there is nothing to do.
+func (s *Set) checkProduct(op string, m, n, k int, a []float32, rsA, csA int, c []float32, ldc int) bool {
+	if m < 0 || n < 0 || k < 0 || rsA < 0 || csA < 0 {
+		panic(fmt.Sprintf("kernel: %s: negative size or stride: m=%d n=%d k=%d rsA=%d csA=%d", op, m, n, k, rsA, csA))
+	}
+	if m == 0 || n == 0 {
+		return false
+	}
+	checkMatrix(op, "C", m, n, c, ldc)
+	if k > 0 {
+		if last := (m-1)*rsA + (k-1)*csA; last >= len(a) {
+			panic(fmt.Sprintf("kernel: %s: A [%d, %d] with strides %d, %d needs %d elements, got %d", op, m, k, rsA, csA, last+1, len(a)))
+		}
+	}
+	return true
 }
 
 // Transpose copies src [rows, cols] to dst [cols, rows], which must not overlap it.

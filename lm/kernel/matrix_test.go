@@ -256,3 +256,35 @@ func TestTranspose(t *testing.T) {
 		s.Transpose(0, 5, nil, 5, nil, 5)
 	})
 }
+
+// A product with a B that is given as its transpose has the bits of Gemm, and so has
+// one whose B is too large for the caches.
+func TestGemmT(t *testing.T) {
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := newArena(6)
+		for _, size := range [][3]int{{1, 1, 1}, {3, 40, 9}, {70, 33, 7}, {64, 64, 64}, {15, 31, 600}, {65, 90, 1030}, {70, 700, 200}, {1, 5, 0}} {
+			m, n, k := size[0], size[1], size[2]
+			for layout := range layouts {
+				for _, accumulate := range []bool{false, true} {
+					p := newProduct(r, m, n, k, layout)
+					c := r.uniform(len(p.c))
+					copy(p.c, c)
+					p.run(s, accumulate)
+					ldb := k + 3
+					turned := r.uniform(n*ldb + 1)
+					for j := range n {
+						for q := range k {
+							turned[j*ldb+q] = p.b[q*p.ldb+j]
+						}
+					}
+					s.GemmT(m, n, k, p.a, p.rsA, p.csA, turned, ldb, c, p.ldc, accumulate)
+					for i := range m {
+						if !slices.Equal(c[i*p.ldc:i*p.ldc+n], p.c[i*p.ldc:i*p.ldc+n]) {
+							t.Fatalf("%dx%dx%d, layout %d, accumulate %v: row %d differs", m, n, k, layout, accumulate, i)
+						}
+					}
+				}
+			}
+		}
+	})
+}

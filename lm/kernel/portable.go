@@ -6,6 +6,7 @@ import "math"
 var portable = Set{
 	name:            "go",
 	gemm:            gemmGo,
+	gemmT:           gemmTGo,
 	transpose:       transposeGo,
 	dot:             dotGo,
 	axpy:            axpyGo,
@@ -49,6 +50,21 @@ func gemmGo(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []fl
 			for j, x := range ci {
 				ci[j] = multiplyAdd(x, a0, b0[j])
 			}
+		}
+	}
+}
+
+func gemmTGo(m, n, k int, a []float32, rsA, csA int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	for i := range m {
+		for j := range n {
+			x := float32(0)
+			if accumulate {
+				x = c[i*ldc+j]
+			}
+			for p, y := range b[j*ldb:][:k] {
+				x = multiplyAdd(x, a[i*rsA+p*csA], y)
+			}
+			c[i*ldc+j] = x
 		}
 	}
 }

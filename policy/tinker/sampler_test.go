@@ -112,7 +112,7 @@ func TestConformanceOverTheNetwork(t *testing.T) {
 
 // What goes wrong and passes does not show in the answers.
 func TestConformanceOfAFaultyServer(t *testing.T) {
-	for _, fault := range []tinkertest.Fault{tinkertest.Refused, tinkertest.Killed, tinkertest.HalfBody, tinkertest.Busy, tinkertest.Timeout, tinkertest.Broken, tinkertest.Gone, tinkertest.TryAgain, tinkertest.Endless} {
+	for _, fault := range []tinkertest.Fault{tinkertest.Refused, tinkertest.Killed, tinkertest.HalfBody, tinkertest.CutShort, tinkertest.Busy, tinkertest.Timeout, tinkertest.Broken, tinkertest.Page, tinkertest.Gone, tinkertest.TryAgain, tinkertest.Endless} {
 		t.Run(string(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := serve(t, tinkertest.Config{Fault: func(path string, call int) tinkertest.Fault {
@@ -134,7 +134,9 @@ func TestConformanceOfAFaultyServer(t *testing.T) {
 // Answers that are not what was asked for are errors.
 func TestSpoiledAnswers(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []tinkertest.Fault{tinkertest.NullLogProbs, tinkertest.FewerRows} {
+	for _, fault := range []tinkertest.Fault{
+		tinkertest.NullLogProbs, tinkertest.SpelledNaN, tinkertest.BareNaN, tinkertest.FewerRows, tinkertest.MoreTokens, tinkertest.ForeignToken, tinkertest.UnknownReason, tinkertest.DiskFull,
+	} {
 		var on atomic.Bool
 		server := serve(t, tinkertest.Config{Fault: func(path string, _ int) tinkertest.Fault {
 			if on.Load() && path == "retrieve_future" {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 )
 
 // Fault is what goes wrong with a request.
@@ -22,17 +23,27 @@ const (
 	Busy     Fault = "429"
 	Timeout  Fault = "408"
 	Broken   Fault = "500"
-	Gone     Fault = "410" // of a poll: the server has forgotten the number
+	Page     Fault = "502"     // with the page of a proxy
+	Gone     Fault = "410"     // of a poll: the server has forgotten the number
+	Expired  Fault = "expired" // 410 of anything else: a session
 	TryAgain Fault = "try_again"
-	Endless  Fault = "endless" // no answer, until the client hangs up
-	// NullLogProbs and FewerRows spoil a result.
-	NullLogProbs Fault = "null log-probs"
-	FewerRows    Fault = "fewer rows"
+	Endless  Fault = "endless"   // no answer, until the client hangs up
+	CutShort Fault = "cut short" // half a body, as if it were the whole
+	DiskFull Fault = "disk full" // of a poll: the operation has failed
+	// These spoil a result.
+	NullLogProbs  Fault = "null log-probs"
+	SpelledNaN    Fault = "log-probs \"NaN\""
+	BareNaN       Fault = "log-probs NaN" // which is no JSON
+	FewerRows     Fault = "fewer rows"
+	OtherOrder    Fault = "rows in another order"
+	MoreTokens    Fault = "more tokens than asked for"
+	ForeignToken  Fault = "a token outside the vocabulary"
+	UnknownReason Fault = "an unknown stop reason"
 )
 
 // before answers in place of the server.
 func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
-	status := 0
+	status, text := 0, fmt.Sprintf(`{"detail":"fault %s"}`, f)
 	switch f {
 	case Refused:
 		panic(http.ErrAbortHandler)
@@ -45,11 +56,16 @@ func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
 		status = http.StatusRequestTimeout
 	case Broken:
 		status = http.StatusInternalServerError
+	case Page:
+		status, text = http.StatusBadGateway, "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>"
+		w.Header().Set("Content-Type", "text/html")
+	case Expired:
+		status = http.StatusGone
 	default:
 		return false
 	}
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"detail":"fault %s"}`, f)
+	io.WriteString(w, text)
 	return true
 }
 
@@ -60,45 +76,92 @@ func (f Fault) after() {
 	}
 }
 
-// spoil changes a result.
+// spoil changes a result: that of a loss, or of sampling.
 func (f Fault) spoil(result map[string]any) map[string]any {
-	if f != NullLogProbs && f != FewerRows {
-		return result
-	}
 	result = maps.Clone(result)
-	if rows, ok := result["loss_fn_outputs"].([]map[string]any); ok {
-		if f == FewerRows {
-			result["loss_fn_outputs"] = rows[:len(rows)-1]
-			return result
+	for _, name := range []string{"loss_fn_outputs", "sequences"} {
+		if rows, ok := result[name].([]map[string]any); ok {
+			result[name] = f.spoilRows(rows)
 		}
-		var nulled []map[string]any
-		for _, row := range rows {
-			row = maps.Clone(row)
-			for _, name := range []string{"logprobs", "values"} {
-				if data, ok := row[name].(map[string]any); ok {
-					data = maps.Clone(data)
-					data["data"] = make([]*float32, len(data["data"].([]float32)))
-					row[name] = data
-				}
-			}
-			nulled = append(nulled, row)
-		}
-		result["loss_fn_outputs"] = nulled
-	}
-	if sequences, ok := result["sequences"].([]map[string]any); ok {
-		if f == FewerRows {
-			result["sequences"] = sequences[:len(sequences)-1]
-			return result
-		}
-		var nulled []map[string]any
-		for _, s := range sequences {
-			s = maps.Clone(s)
-			s["logprobs"] = make([]*float32, len(s["logprobs"].([]float32)))
-			nulled = append(nulled, s)
-		}
-		result["sequences"] = nulled
 	}
 	return result
+}
+
+func (f Fault) spoilRows(rows []map[string]any) []map[string]any {
+	switch f {
+	case FewerRows:
+		return rows[:len(rows)-1]
+	case OtherOrder:
+		rows = slices.Clone(rows)
+		slices.Reverse(rows)
+		return rows
+	}
+	var spoiled []map[string]any
+	for _, row := range rows {
+		row = maps.Clone(row)
+		for name, column := range row {
+			switch column := column.(type) {
+			case map[string]any: // of a loss
+				column = maps.Clone(column)
+				if data, ok := column["data"].([]float32); ok && name != "elementwise_loss" {
+					column["data"] = f.spoilNumbers(data)
+				}
+				row[name] = column
+			case []float32: // log-probs of a sample
+				row[name] = f.spoilNumbers(column)
+			case []int32: // its tokens
+				row[name] = f.spoilTokens(column)
+			case string:
+				if f == UnknownReason {
+					row[name] = "content_filter"
+				}
+			}
+		}
+		spoiled = append(spoiled, row)
+	}
+	return spoiled
+}
+
+func (f Fault) spoilNumbers(data []float32) any {
+	switch f {
+	case NullLogProbs:
+		return make([]*float32, len(data))
+	case SpelledNaN:
+		return slices.Repeat([]string{"NaN"}, len(data))
+	case BareNaN:
+		return slices.Repeat([]bareNaN{{}}, len(data))
+	case MoreTokens:
+		return slices.Repeat(data, 8)
+	}
+	return data
+}
+
+func (f Fault) spoilTokens(tokens []int32) []int32 {
+	switch f {
+	case MoreTokens:
+		return slices.Repeat(tokens, 8)
+	case ForeignToken:
+		return append(slices.Clone(tokens[:len(tokens)-1]), 1<<20)
+	}
+	return tokens
+}
+
+// bareNaN stands for a NaN in what is marshalled: text has it as it is.
+type bareNaN struct{}
+
+const bareNaNMark = `"bare NaN"`
+
+func (bareNaN) MarshalJSON() ([]byte, error) { return []byte(bareNaNMark), nil }
+
+// text is a body as it is sent.
+func (f Fault) text(body []byte) []byte {
+	switch f {
+	case BareNaN:
+		return bytes.ReplaceAll(body, []byte(bareNaNMark), []byte("NaN"))
+	case CutShort:
+		return body[:len(body)/2]
+	}
+	return body
 }
 
 // Transport carries requests to the server without a network. A connection that the

@@ -173,6 +173,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(err) // of this package
 	}
 	fault.after()
+	text = fault.text(text)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(len(text)))
 	w.WriteHeader(status)
@@ -335,6 +336,9 @@ func (s *Server) poll(ctx context.Context, id string, fault Fault) (int, any) {
 	}
 	if running.Err() != nil {
 		panic(http.ErrAbortHandler)
+	}
+	if fault == DiskFull {
+		return refused(http.StatusBadRequest, "[Errno 28] No space left on device: '/checkpoints'")
 	}
 	if o.failed != nil {
 		return refused(http.StatusBadRequest, "%v", o.failed)

@@ -22,11 +22,33 @@ func (v isa) shapes() []shape {
 }
 
 func (v isa) gemm() {
+	v.pack()
 	for _, s := range v.shapes() {
 		for rows := 1; rows <= s.rows; rows++ {
 			v.tile(rows, s.vectors)
 		}
 	}
+}
+
+// pack copies rows of two vectors to where they lie one behind the other, and fetches
+// those that come eight rows later.
+func (v isa) pack() {
+	TEXT("pack"+v.name, NOSPLIT, "func(rows int, src *float32, lds int, dst *float32)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("pack%s copies src [rows, %d] to dst, whose rows have no gaps; rows ≥ 1. Strides are in bytes.", v.name, 2*v.lanes))
+	rows, src, lds, dst := Load(Param("rows"), GP64()), Load(Param("src"), GP64()), Load(Param("lds"), GP64()), Load(Param("dst"), GP64())
+	Label("loop")
+	for byte := 0; byte < 8*v.lanes; byte += 64 {
+		PREFETCHT0(Mem{Base: src, Index: lds, Scale: 8, Disp: byte})
+	}
+	for j := range 2 {
+		VMOVUPS(v.load(Mem{Base: src, Disp: 4 * v.lanes * j}), Mem{Base: dst, Disp: 4 * v.lanes * j})
+	}
+	ADDQ(lds, src)
+	ADDQ(Imm(uint64(8*v.lanes)), dst)
+	DECQ(rows)
+	JNZ(LabelRef("loop"))
+	finish()
 }
 
 // tile computes rows × (vectors·lanes) elements of C, of which the last vector

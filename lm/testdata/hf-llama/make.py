@@ -32,5 +32,5 @@ save_file({k.replace(".kernel", ".weight").replace(".embedding", ".weight"):
            np.ascontiguousarray(v.T if k.endswith(".kernel") else v) for k, v in flat.items()},
           "model.safetensors", metadata={"format": "pt"})
 with open("expected.json", "w") as f:
-    json.dump({"tokens": tokens, "log_probs": [float(log_probs[t - 1, tokens[t]]) for t in range(1, len(tokens))]}, f)
+    json.dump([{"tokens": tokens, "log_probs": [float(log_probs[t - 1, tokens[t]]) for t in range(1, len(tokens))]}], f)
     f.write("\n")

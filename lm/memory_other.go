@@ -1,0 +1,5 @@
+//go:build !linux
+
+package lm
+
+func adviseHuge([]float32) {}
