@@ -4,15 +4,17 @@ package ablation
 // grids in docs/results.md, on seeds that no table reports. A method that is not listed
 // keeps what the environment's configuration has.
 var tuned = map[string]map[string][]string{
-	"errands": {
-		"grpo": largeGroups,
-		"rloo": largeGroups,
-	},
-	"errands-luck": {
-		"grpo": largeGroups,
-		"rloo": largeGroups,
-	},
+	"errands":      onErrands,
+	"errands-luck": onErrands,
+}
+
+// onErrands was found without luck.
+var onErrands = map[string][]string{
+	"grpo":          largeGroups,
+	"rloo":          largeGroups,
+	"compaction-rl": {"train.actor_lr=0.0005"},
+	"reinforce++":   {"train.actor_lr=0.0005"},
 }
 
 // largeGroups are as many trajectories a step as eight groups of four.
-var largeGroups = []string{"rollout.groups=2", "rollout.group_size=16"}
+var largeGroups = []string{"rollout.groups=2", "rollout.group_size=16", "train.actor_lr=0.002"}
