@@ -130,7 +130,7 @@ func settle(cfg *config.Config) error {
 		cfg.Tasks.Dir = "."
 	}
 	paths := []*string{&cfg.Base, &cfg.Chat.Tokenizer, &cfg.Tasks.File, &cfg.Tasks.Corpus, &cfg.Tasks.Index, &cfg.Tasks.Dir}
-	if t := cfg.Chat.Template; t != OwnTemplate && t != config.ChatML {
+	if t := cfg.Chat.Template; t != OwnTemplate && t != config.ChatML && t != config.Words {
 		paths = append(paths, &cfg.Chat.Template)
 	}
 	for _, path := range paths {

@@ -119,6 +119,9 @@ func (r *Run) remote(ctx context.Context, p played, parts *train.Parts) error {
 		Vocabulary: p.vocabulary, Positions: cfg.Condense.High,
 	}
 	if parts.Learner, err = learnertinker.NewLearner(ctx, client, settings); err != nil {
+		if policy.IsTransient(err) || ctx.Err() != nil {
+			return err
+		}
 		return train.BadInput(err)
 	}
 	if readsValues(cfg) {

@@ -58,6 +58,15 @@ func (r *Run) open(ctx context.Context) (p played, err error) {
 		}
 		p = played{world.Tasks, world.Renderer, world.VocabularySize, true}
 	}
+	words := cfg.Chat.Template == config.Words
+	switch {
+	case words && cfg.Env == config.OwnTasks:
+		return p, fmt.Errorf("chat.template: %s: they are those of a synthetic world, and the tasks are your own", config.Words)
+	case words && cfg.Chat.Tokenizer != "":
+		return p, fmt.Errorf("chat.template: %s: they need no tokenizer: want chat.tokenizer left out, or another template", config.Words)
+	case p.words && !words && cfg.Learner.Engine == config.EngineTinker && cfg.Chat.Tokenizer == "":
+		return p, fmt.Errorf("chat.tokenizer: want the folder of the model's tokenizer; or chat.template=%s for a model on the server whose ids are the words of environment %s", config.Words, cfg.Env)
+	}
 	if cfg.Chat.Tokenizer != "" {
 		if p.renderer, p.vocabulary, err = renderer(cfg.Chat); err != nil {
 			return p, fmt.Errorf("chat.%w", err)

@@ -14,6 +14,9 @@ const OwnTasks = "tasks"
 // ChatML is the name of the template that needs no file.
 const ChatML = "chatml"
 
+// Words is the template of a synthetic world: its own words, one id each.
+const Words = "words"
+
 // Chat says how conversations are written for a model that is not of a synthetic world's
 // words.
 type Chat struct {
@@ -44,7 +47,7 @@ func (c Chat) validate() error {
 // has no effect on the words of a synthetic world.
 func (c Config) IdleChat() error {
 	for _, key := range c.chosen {
-		if strings.HasPrefix(key, "chat.") {
+		if strings.HasPrefix(key, "chat.") && !(key == "chat.template" && c.Chat.Template == Words) {
 			return fmt.Errorf("%s: without effect: there is no chat.tokenizer, nor a base that has one", key)
 		}
 	}

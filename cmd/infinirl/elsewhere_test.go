@@ -36,7 +36,7 @@ func tinkerServer(t *testing.T, cfg tinkertest.Config) (address string) {
 func overTinker(address, dir string, more ...string) []string {
 	return append([]string{"train", "--env", "keytodoor", "--learner", "tinker", "--tinker-url", address, "--model", "tiny", "--run", dir,
 		"--set", "rollout.groups=4", "--set", "train.steps=2", "--set", "train.minibatches=1", "--set", "train.epochs=1", "--set", "eval.tasks=4", "--set", "rollout.max_turns=12",
-		"--set", "learner.tinker.rank=0", "--set", "learner.tinker.critic_tokens=[red, blue]", "--set", "ppo.value_clip=0"}, more...)
+		"--set", "learner.tinker.rank=0", "--set", "learner.tinker.critic_tokens=[red, blue]", "--set", "chat.template=words"}, more...)
 }
 
 // A run over a Tinker server starts, ends, goes on and is evaluated from the command line.
@@ -62,7 +62,7 @@ func TestTrainOverTinker(t *testing.T) {
 		t.Error(stdout, stderr)
 	}
 	if code, stdout, stderr := command(t, "", "eval", "--env", "keytodoor", "--learner", "tinker", "--tinker-url", address, "--model", "tiny",
-		"--set", "learner.tinker.rank=0", "--set", "advantage.estimator=grpo", "--count", "4"); code != 0 || !strings.Contains(stdout, "keytodoor") {
+		"--set", "learner.tinker.rank=0", "--set", "chat.template=words", "--set", "advantage.estimator=grpo", "--count", "4"); code != 0 || !strings.Contains(stdout, "keytodoor") {
 		t.Error(stdout, stderr)
 	}
 }
@@ -87,6 +87,7 @@ func TestTinkerBadInput(t *testing.T) {
 		{"right", []string{"--set", "learner.tinker.critic_tokens=[red]"}, 2, "learner.tinker.critic_tokens"},
 		{"right", []string{"--tinker-url", "localhost:80"}, 2, "learner.tinker.url"},
 		{"right", []string{"--base", "x.safetensors"}, 2, "base: without effect"},
+		{"right", []string{"--set", "chat.template=auto"}, 2, "chat.template=words for a model on the server"},
 		{"right", []string{"--learner", "ray"}, 2, `learner.engine: "ray": want embedded or tinker`},
 		{"right", []string{"--learner", "embedded"}, 2, "without effect: learner.engine is embedded"},
 	} {

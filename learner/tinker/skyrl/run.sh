@@ -128,7 +128,7 @@ start 2
 ready
 
 settings=(--env keytodoor --learner tinker --tinker-url "$INFINIRL_TINKER_URL" --tinker-profile skyrl-jax --model "$model"
-	--set learner.tinker.rank=8 --set advantage.estimator=reinforce++ --set rollout.group_size=1 --set rollout.concurrency=128
+	--set chat.template=words --set learner.tinker.rank=8 --set advantage.estimator=reinforce++ --set rollout.group_size=1 --set rollout.concurrency=128
 	--set train.max_grad_norm=0 --set ppo.dual_clip=0 --set train.old_log_probs=learner --set train.final_lr=1)
 keytodoor=$folder/runs/keytodoor
 begin "$folder/infinirl" train "${settings[@]}" --run "$keytodoor" --set train.steps=10 --set rollout.groups=256 \
