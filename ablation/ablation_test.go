@@ -42,6 +42,9 @@ func TestSelectTuneAndExpand(t *testing.T) {
 	if _, err := Select(all, []string{"carrot"}); err == nil || !strings.Contains(err.Error(), "carrot: want some of carry, ") {
 		t.Errorf("carrot: error %v", err)
 	}
+	if _, err := Select(all, []string{"carry", "grpo", "carry"}); err == nil || !strings.Contains(err.Error(), "carry: it is there twice") {
+		t.Errorf("carry twice: error %v", err)
+	}
 	own := len(methods[0].Overrides)
 	tuned := Tune(methods, "errands", func(key string) bool { return key == "rollout.groups" })
 	if got := tuned[0].Overrides; !slices.Contains(got, "rollout.group_size=16") || slices.Contains(got, "rollout.groups=2") {
@@ -64,7 +67,8 @@ func TestSelectTuneAndExpand(t *testing.T) {
 	if last := grid[3].Overrides; last[len(last)-1] != "ppo.clip_high=0.2" {
 		t.Errorf("overrides %v", last)
 	}
-	for _, bad := range []string{"", "a=1 |", "a", "a=../b"} {
+	// The runs of a method are known by its name: two of one name would be one.
+	for _, bad := range []string{"", "a=1 |", "a", "a=../b", "a=1 | a=1", "rollout.temperature=1 | eval.temperature=1", "seed=1 | seed=2", "threads=1"} {
 		if _, err := Expand(methods, bad); err == nil || !strings.Contains(err.Error(), "--grid") {
 			t.Errorf("grid %q: error %v", bad, err)
 		}

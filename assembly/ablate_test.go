@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/infinirl/infinirl/ablation"
@@ -72,6 +73,9 @@ func TestResumedComparison(t *testing.T) {
 	}
 	if _, err := Ablate(context.Background(), cfg, plan, 1, cut, silent); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a comparison into one that exists: error %v", err)
+	}
+	if _, err := Resume(context.Background(), cut, silent); !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "infinirl ablate --resume") {
+		t.Errorf("a comparison resumed as a run: error %v", err)
 	}
 	if _, _, err := ResumeAblation(context.Background(), 1, t.TempDir(), silent); !errors.Is(err, train.ErrInput) {
 		t.Errorf("a folder that is no comparison: error %v", err)
