@@ -36,6 +36,10 @@ func TestResumedComparison(t *testing.T) {
 	if methods, err = ablation.Select(methods, []string{"carry", "verl-v1", "grpo", "full-context"}); err != nil {
 		t.Fatal(err)
 	}
+	// Found again from any folder.
+	if cfg.Base, err = filepath.Rel(must(os.Getwd()), must(filepath.Abs("../bases/keytodoor.safetensors"))); err != nil {
+		t.Fatal(err)
+	}
 	plan := ablation.Plan{Env: cfg.Env, Over: ablation.OverCredit, Methods: methods, First: cfg.Seed, Seeds: 1, Metric: train.Success, Threshold: 0.9}
 	whole, cut := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "cut")
 	silent := train.NewProgress(&lines{}, false)
@@ -73,6 +77,9 @@ func TestResumedComparison(t *testing.T) {
 	}
 	if _, err := Ablate(context.Background(), cfg, plan, 1, cut, silent); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a comparison into one that exists: error %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(cut, train.ConfigName)); err != nil || strings.Contains(string(text), cfg.Base) || !strings.Contains(string(text), must(filepath.Abs(cfg.Base))) {
+		t.Errorf("the base is not absolute in %s (error %v)", text, err)
 	}
 	if _, err := Resume(context.Background(), cut, silent); !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "infinirl ablate --resume") {
 		t.Errorf("a comparison resumed as a run: error %v", err)

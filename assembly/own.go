@@ -67,7 +67,11 @@ func (r *Run) ownTasks(ctx context.Context, renderer chat.Renderer) (env.Tasks, 
 	if err != nil {
 		return nil, err
 	}
-	return question.New(question.Config{Name: name, Tasks: file, System: cfg.System, Sources: sources, Tools: calls, Grader: grader})
+	questions, err := question.New(question.Config{Name: name, Tasks: file, System: cfg.System, Sources: sources, Tools: calls, Grader: grader})
+	if err != nil {
+		return nil, fmt.Errorf("file: %s: %w", cfg.File, err)
+	}
+	return questions, nil
 }
 
 // host is a command or an endpoint.

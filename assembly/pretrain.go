@@ -21,6 +21,9 @@ func CheckPretrain(cfg config.Config) error {
 	if cfg.Env == config.OwnTasks {
 		return train.BadInput(errors.New("env: tasks of your own have no demonstrator to clone: want one of the worlds"))
 	}
+	if cfg.Learner.Engine != config.EngineEmbedded {
+		return train.BadInput(fmt.Errorf("learner.engine: %s: base models are made on this machine: want %s", cfg.Learner.Engine, config.EngineEmbedded))
+	}
 	world, err := World(cfg.Env)
 	if err != nil {
 		return train.BadInput(fmt.Errorf("env: %w", err))

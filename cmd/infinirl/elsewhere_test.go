@@ -160,7 +160,7 @@ func TestTrainOnOwnTasks(t *testing.T) {
 func TestOwnTasksBadInput(t *testing.T) {
 	t.Parallel()
 	base, dir := languageModel(t), t.TempDir()
-	write(t, dir, map[string]string{"bad.jsonl": "{\"id\":1,\"question\":\"?\",\"answer\":\"!\"}\n{\"id\":2\n", "unanswered.jsonl": "{\"question\":\"a\"}\n{\"question\":\"b\"}\n"})
+	write(t, dir, map[string]string{"bad.jsonl": "{\"id\":1,\"question\":\"?\",\"answer\":\"!\"}\n{\"id\":2\n", "mute.jsonl": "{\"answer\":\"a\"}\n{\"answer\":\"b\"}\n", "unanswered.jsonl": "{\"question\":\"a\"}\n{\"question\":\"b\"}\n"})
 	numbers := []string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.split=split"}
 	template := []string{"--base", base, "--set", "chat.template=" + filepath.Join(base, "plain.jinja")}
 	for _, test := range []struct {
@@ -186,6 +186,8 @@ func TestOwnTasksBadInput(t *testing.T) {
 		{append(append([]string{"--env-command", "[sh, {a: b}]"}, numbers...), template...), "--env-command: [sh, {a: b}]: want a list"},
 		{append(append([]string{"--env-command", "./tasks.jsonl", "--set", "tasks.dir=../../examples/exec"}, numbers...), template...), "permission denied"},
 		{append(append([]string{"--set", "tasks.dir=no/such"}, numbers...), template...), "tasks.dir: "},
+		{append(append([]string{"--set", "chat.call_format=zzz"}, numbers...), template...), "chat.call_format: call format \"zzz\": want one of"},
+		{append([]string{"--tasks", filepath.Join(dir, "mute.jsonl")}, template...), "mute.jsonl: task \"line 1\": want messages"},
 		{append(append([]string{"--set", "tasks.parallel=0"}, numbers...), template...), "tasks.parallel: 0"},
 		{append([]string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.eval=1"}, template...), "tasks.eval and tasks.clone: 1 and 0"},
 		{append([]string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.eval=0"}, template...), "want tasks.eval above 0"},

@@ -224,6 +224,7 @@ func TestEvalPretrainAblateBadInput(t *testing.T) {
 		{[]string{"pretrain", "-o", filepath.Join(dir, "nope", "x")}, "nope"},
 		{[]string{"pretrain", "-o", dir}, "directory"},
 		{[]string{"pretrain", "-o", filepath.Join(dir, "x"), "--set", "pretrain.model.hidden_size=-1"}, "hidden_size"},
+		{[]string{"pretrain", "-o", filepath.Join(dir, "x"), "--learner", "tinker", "--tinker-url", "http://x", "--set", "learner.tinker.model=m"}, "learner.engine: tinker"},
 		{[]string{"ablate", "--seeds", "0"}, "--seeds"},
 		{[]string{"ablate", "--over", "luck"}, "--over"},
 		{[]string{"ablate", "--methods", "magic"}, "--methods magic: want some of carry, "},
