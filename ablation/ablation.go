@@ -36,6 +36,12 @@ const (
 	curvesName = "curves.svg"
 )
 
+// IsComparison tells whether a directory is that of a comparison.
+func IsComparison(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, planName))
+	return err == nil
+}
+
 // ReadPlan reads the plan of a comparison that was begun.
 func ReadPlan(dir string) (Plan, error) {
 	var plan Plan

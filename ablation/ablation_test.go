@@ -42,7 +42,7 @@ func TestSelectTuneAndExpand(t *testing.T) {
 	if _, err := Select(all, []string{"carrot"}); err == nil || !strings.Contains(err.Error(), "carrot: want some of carry, ") {
 		t.Errorf("carrot: error %v", err)
 	}
-	if _, err := Select(all, []string{"carry", "grpo", "carry"}); err == nil || !strings.Contains(err.Error(), "carry is named twice") {
+	if _, err := Select(all, []string{"carry", "grpo", "carry"}); err == nil || !strings.Contains(err.Error(), "carry: it is there twice") {
 		t.Errorf("carry twice: error %v", err)
 	}
 	own := len(methods[0].Overrides)
@@ -69,7 +69,8 @@ func TestSelectTuneAndExpand(t *testing.T) {
 	if last := grid[3].Overrides; last[len(last)-1] != "ppo.clip_high=0.2" {
 		t.Errorf("overrides %v", last)
 	}
-	for _, bad := range []string{"", "a=1 |", "a", "a=../b", "rollout.temperature=1 | eval.temperature=1"} {
+	// The runs of a method are known by its name: two of one name would be one.
+	for _, bad := range []string{"", "a=1 |", "a", "a=../b", "a=1 | a=1", "rollout.temperature=1 | eval.temperature=1", "seed=1 | seed=2", "threads=1"} {
 		if _, err := Expand(methods, bad); err == nil || !strings.Contains(err.Error(), "--grid") {
 			t.Errorf("grid %q: error %v", bad, err)
 		}

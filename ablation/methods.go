@@ -66,7 +66,10 @@ func Select(methods []Method, names []string) ([]Method, error) {
 		return methods, nil
 	}
 	var selected []Method
-	for _, name := range names {
+	for k, name := range names {
+		if slices.Contains(names[:k], name) {
+			return nil, fmt.Errorf("--methods %s: it is there twice", name)
+		}
 		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		if i < 0 {
 			var known []string
@@ -76,9 +79,6 @@ func Select(methods []Method, names []string) ([]Method, error) {
 			return nil, fmt.Errorf("--methods %s: want some of %s", name, strings.Join(known, ", "))
 		}
 		selected = append(selected, methods[i])
-	}
-	if name := twice(selected); name != "" {
-		return nil, fmt.Errorf("--methods: %s is named twice", name)
 	}
 	return selected, nil
 }
@@ -99,6 +99,9 @@ func Tune(methods []Method, environment string, chosen func(key string) bool) []
 	return out
 }
 
+// shared are the keys that a comparison sets for all of its runs.
+var shared = []string{"env", "seed", "threads"}
+
 // Expand makes one method of every method and every alternative of a grid's dimension,
 // which stand between bars, each a list of assignments:
 //
@@ -118,25 +121,17 @@ func Expand(methods []Method, dimension string) ([]Method, error) {
 				if !ok || strings.Contains(a, "/") {
 					return nil, fmt.Errorf("--grid %q: %q: want key=value, without a slash", dimension, a)
 				}
+				if slices.Contains(shared, key) {
+					return nil, fmt.Errorf("--grid %q: %s: all methods have the same: want it outside the grid", dimension, key)
+				}
 				name += "," + key[strings.LastIndex(key, ".")+1:] + "=" + value
+			}
+			if slices.ContainsFunc(out, func(m Method) bool { return m.Name == name }) {
+				return nil, fmt.Errorf("--grid %q: two alternatives have the name %s: want different keys or values", dimension, name)
 			}
 			out = append(out, Method{name, slices.Concat(m.Overrides, assignments)})
 		}
 	}
-	if name := twice(out); name != "" {
-		return nil, fmt.Errorf("--grid %q: two alternatives are called %s: want them in comparisons of their own", dimension, name)
-	}
 	return out, nil
 }
 
-// twice returns a name that two methods have, who would share run directories; "" if none.
-func twice(methods []Method) string {
-	seen := map[string]bool{}
-	for _, m := range methods {
-		if seen[m.Name] {
-			return m.Name
-		}
-		seen[m.Name] = true
-	}
-	return ""
-}

@@ -12,6 +12,9 @@ import (
 
 // Ablate compares methods from one configuration; see ablation.Run.
 func Ablate(ctx context.Context, cfg config.Config, plan ablation.Plan, parallel int, dir string, progress *train.Progress) (*ablation.Result, error) {
+	if err := settle(&cfg); err != nil {
+		return nil, train.BadInput(err)
+	}
 	text, err := cfg.YAML()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/infinirl/infinirl/ablation"
@@ -33,6 +34,10 @@ func TestResumedComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	if methods, err = ablation.Select(methods, []string{"carry", "verl-v1", "grpo", "full-context"}); err != nil {
+		t.Fatal(err)
+	}
+	// Found again from any folder.
+	if cfg.Base, err = filepath.Rel(must(os.Getwd()), must(filepath.Abs("../bases/keytodoor.safetensors"))); err != nil {
 		t.Fatal(err)
 	}
 	plan := ablation.Plan{Env: cfg.Env, Over: ablation.OverCredit, Methods: methods, First: cfg.Seed, Seeds: 1, Metric: train.Success, Threshold: 0.9}
@@ -72,6 +77,12 @@ func TestResumedComparison(t *testing.T) {
 	}
 	if _, err := Ablate(context.Background(), cfg, plan, 1, cut, silent); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a comparison into one that exists: error %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(cut, train.ConfigName)); err != nil || strings.Contains(string(text), cfg.Base) || !strings.Contains(string(text), must(filepath.Abs(cfg.Base))) {
+		t.Errorf("the base is not absolute in %s (error %v)", text, err)
+	}
+	if _, err := Resume(context.Background(), cut, silent); !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "infinirl ablate --resume") {
+		t.Errorf("a comparison resumed as a run: error %v", err)
 	}
 	if _, _, err := ResumeAblation(context.Background(), 1, t.TempDir(), silent); !errors.Is(err, train.ErrInput) {
 		t.Errorf("a folder that is no comparison: error %v", err)

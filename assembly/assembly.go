@@ -3,12 +3,14 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
@@ -90,7 +92,7 @@ func build(ctx context.Context, cfg config.Config, load func(config.Config) (bas
 	run := &Run{cfg: cfg}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, run.Close())
+			err = cmp.Or(err, run.Close())
 		}
 	}()
 	var weights base
@@ -158,7 +160,7 @@ func Check(ctx context.Context, cfg config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
+	defer func() { err = cmp.Or(err, run.Close()) }()
 	return run.Check(ctx)
 }
 
@@ -168,12 +170,15 @@ func Train(ctx context.Context, cfg config.Config, opts train.Options) (summary 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
+	defer func() { err = cmp.Or(err, run.Close()) }()
 	return run.Train(ctx, opts)
 }
 
 // Resume goes on with the run in a directory.
 func Resume(ctx context.Context, dir string, progress *train.Progress) (summary *train.Summary, err error) {
+	if ablation.IsComparison(dir) {
+		return nil, train.BadInput(fmt.Errorf("resume: %s is a comparison of runs: want infinirl ablate --resume --run %[1]s, or one of the runs in it", dir))
+	}
 	cfg, err := config.ReadRun(dir)
 	if err != nil {
 		return nil, train.BadInput(fmt.Errorf("resume: %w", err))
@@ -182,7 +187,7 @@ func Resume(ctx context.Context, dir string, progress *train.Progress) (summary 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
+	defer func() { err = cmp.Or(err, run.Close()) }()
 	return run.Train(ctx, train.Options{Dir: dir, Resume: true, Progress: progress})
 }
 
@@ -193,7 +198,7 @@ func Evaluate(ctx context.Context, cfg config.Config, checkpoint string, tempera
 	if err != nil {
 		return e, err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
+	defer func() { err = cmp.Or(err, run.Close()) }()
 	if err := run.start(ctx, checkpoint); err != nil {
 		return e, err
 	}

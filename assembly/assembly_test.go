@@ -174,6 +174,22 @@ func TestBasesAreFound(t *testing.T) {
 	}
 }
 
+// The directory of a run is no model: which of its checkpoints is meant is not known.
+func TestARunIsNoBase(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Shipped("keytodoor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Base = t.TempDir()
+	if err := os.WriteFile(filepath.Join(cfg.Base, train.ConfigName), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(context.Background(), cfg); !errors.Is(err, train.ErrInput) || !strings.Contains(err.Error(), "want one of its checkpoints") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func must(s string, err error) string {
 	if err != nil {
 		panic(err)

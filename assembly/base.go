@@ -72,6 +72,9 @@ func loadModel(path string) (*lm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() && train.IsRun(path) {
+		return nil, fmt.Errorf("%s: the directory of a run: want one of its checkpoints, as in checkpoints/step-000000", path)
+	}
 	if info.IsDir() {
 		model, err := lm.Load(actorOf(path))
 		if err != nil {

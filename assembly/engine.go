@@ -146,6 +146,9 @@ func dial(ctx context.Context, url string) (*tinker.Client, error) {
 	opening, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v: is the server up, and is this its address?", patience))
 	defer cancel()
 	client, err := tinker.Dial(opening, tinker.Config{URL: url, Key: os.Getenv(tinkerKey)})
+	if status := (*tinker.StatusError)(nil); errors.As(err, &status) && status.Status == http.StatusNotFound {
+		err = train.BadInput(fmt.Errorf("%w: want the address of a Tinker server, without its /api/v1", err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("learner.tinker.url: %s: %w", url, err)
 	}

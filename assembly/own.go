@@ -34,18 +34,21 @@ func (r *Run) ownTasks(ctx context.Context, renderer chat.Renderer) (env.Tasks, 
 	if cfg.Split == "" {
 		split.Eval, split.Clone = cfg.Eval, cfg.Clone
 	}
-	if err := split.Validate(); err != nil {
-		return nil, err
-	}
 	file, err := taskfile.Open(cfg.File, split)
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)
+	}
+	if file.Len(env.Eval) == 0 {
+		return nil, fmt.Errorf("file: %s: none of its tasks is held out to evaluate on: want tasks.eval above 0, or a tasks.split that says eval of some", cfg.File)
 	}
 	budget := tools.Budget{Most: cfg.MaxResult, Count: func(text string) (int, error) {
 		ids, err := renderer.EncodeText(text)
 		return len(ids), err
 	}}
 	calls := tools.Config{Parallel: cfg.Parallel, Timeout: seconds(cfg.ToolTimeout), Budget: budget}
+	if info, err := os.Stat(cfg.Dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("dir: %s: want the folder that commands run in", cfg.Dir)
+	}
 	sources, err := r.sources(ctx)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,11 @@ func (r *Run) ownTasks(ctx context.Context, renderer chat.Renderer) (env.Tasks, 
 	if err != nil {
 		return nil, err
 	}
-	return question.New(question.Config{Name: name, Tasks: file, System: cfg.System, Sources: sources, Tools: calls, Grader: grader})
+	questions, err := question.New(question.Config{Name: name, Tasks: file, System: cfg.System, Sources: sources, Tools: calls, Grader: grader})
+	if err != nil {
+		return nil, fmt.Errorf("file: %s: %w", cfg.File, err)
+	}
+	return questions, nil
 }
 
 // host is a command or an endpoint, of the keys that begin with role.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/infinirl/infinirl/chat"
+	"github.com/infinirl/infinirl/chat/callformat"
 	"github.com/infinirl/infinirl/chat/huggingface"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
@@ -105,6 +106,11 @@ var written = map[string][]string{
 // renderer is that of a model which is not of a world's words, with its number of ids.
 // Errors begin with the key at fault.
 func renderer(c config.Chat) (r chat.Renderer, vocabulary int, err error) {
+	if c.CallFormat != "" {
+		if _, err := callformat.ByName(c.CallFormat, nil); err != nil {
+			return nil, 0, fmt.Errorf("call_format: %w", err)
+		}
+	}
 	if isFile(filepath.Join(c.Tokenizer, configFile)) && c.Template != config.ChatML {
 		r, vocabulary, err = folderRenderer(c)
 	} else {

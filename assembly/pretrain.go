@@ -79,6 +79,9 @@ func Pretrain(ctx context.Context, cfg config.Config, report pretrain.Report) (*
 	err = pretrain.Run(ctx, cfg.Pretrain.Config, parts, pretrain.Options{
 		MaxReply: cfg.Rollout.MaxReply, MaxTurns: cfg.Rollout.MaxTurns, Seed: cfg.Seed, Report: report,
 	})
+	if errors.Is(err, pretrain.ErrDemonstration) {
+		err = train.BadInput(err)
+	}
 	return actor.Model(), err
 }
 

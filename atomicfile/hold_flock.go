@@ -37,10 +37,12 @@ func removeUnheld(name string) {
 	}
 }
 
-// rename gives a file its name while it is still held.
+// rename gives a file its name while it is still held. Closing alone would not end the
+// lock at once: a process that is being started has a copy of the descriptor for a moment.
 func rename(file *os.File, target string) error {
 	if err := os.Rename(file.Name(), target); err != nil {
 		return err
 	}
+	syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	return file.Close()
 }

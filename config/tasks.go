@@ -119,6 +119,10 @@ func (t Tasks) validate() error {
 		return fmt.Errorf("tasks.timeout: %v: want seconds, above 0 and at most a day", t.Timeout)
 	case t.ToolTimeout <= 0 || t.ToolTimeout > 86400:
 		return fmt.Errorf("tasks.tool_timeout: %v: want seconds, above 0 and at most a day", t.ToolTimeout)
+	case !(t.Eval >= 0) || !(t.Clone >= 0) || !(t.Eval+t.Clone < 1): // NaN too
+		return fmt.Errorf("tasks.eval and tasks.clone: %v and %v: want shares of 0 or more, below 1 together", t.Eval, t.Clone)
+	case t.Parallel < 1:
+		return fmt.Errorf("tasks.parallel: %d: want calls at once, 1 or more", t.Parallel)
 	case t.MaxResult < 1:
 		return fmt.Errorf("tasks.max_result: %d: want tokens, 1 or more", t.MaxResult)
 	}
@@ -133,6 +137,9 @@ func (t Tasks) validate() error {
 	for i, server := range t.MCP {
 		if (len(server.Command) > 0) == (server.URL != "") {
 			return fmt.Errorf("tasks.mcp: server %d: want a command or a url", i+1)
+		}
+		if len(server.Headers) > 0 && server.URL == "" {
+			return fmt.Errorf("tasks.mcp: server %d: headers: without effect: it has no url", i+1)
 		}
 	}
 	return nil

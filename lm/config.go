@@ -21,7 +21,7 @@ type Config struct {
 	MaxPositionEmbeddings int         `json:"max_position_embeddings" yaml:"max_position_embeddings"` // longest sequence; 0: 2048
 	RMSNormEps            float64     `json:"rms_norm_eps" yaml:"rms_norm_eps"`                       // 0: 1e-6
 	RopeTheta             float64     `json:"rope_theta" yaml:"rope_theta"`                           // 0: 10000
-	RopeScaling           RopeScaling `json:"rope_scaling,omitzero" yaml:"-"`    // zero: none
+	RopeScaling           RopeScaling `json:"rope_scaling,omitzero" yaml:"-"`                         // zero: none
 	TieWordEmbeddings     bool        `json:"tie_word_embeddings" yaml:"tie_word_embeddings"`         // the head is the embedding
 	AttentionBias         bool        `json:"attention_bias" yaml:"attention_bias"`                   // of the Q, K and V projections
 	UseQKNorm             bool        `json:"use_qk_norm" yaml:"use_qk_norm"`                         // RMSNorm of every Q and K head, as Qwen3

@@ -8,6 +8,7 @@ package pretrain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -72,6 +73,9 @@ type Options struct {
 // Report hears of every step: the mean loss in nats a token, and the number of tokens
 // so far.
 type Report func(step, steps int, loss float64, tokens int)
+
+// ErrDemonstration marks a demonstration that cannot be played by the settings.
+var ErrDemonstration = errors.New("demonstration")
 
 // Validate names the first key that cannot work.
 func (c Config) Validate(levels int) error {
@@ -173,7 +177,7 @@ func newSource(cfg Config, parts Parts, opts Options) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		engine, err := rollout.New(parts.Tasks, parts.Renderer, parts.Demonstrator, condenser, rollout.Config{
+		engine, err := rollout.New(parts.Tasks, parts.Renderer, whole{parts.Demonstrator}, condenser, rollout.Config{
 			MaxReply: opts.MaxReply, MaxTurns: opts.MaxTurns, Temperature: 1, Concurrency: 2, Backoff: policy.DefaultBackoff,
 		})
 		if err != nil {
@@ -182,6 +186,18 @@ func newSource(cfg Config, parts Parts, opts Options) (*source, error) {
 		s.windows[rule] = engine
 	}
 	return s, nil
+}
+
+// whole is a demonstrator whose replies are never cut: nobody should learn to say half of
+// one, and what follows could not be read back.
+type whole struct{ policy.Sampler }
+
+func (w whole) Sample(ctx context.Context, request policy.Request) (policy.Completion, error) {
+	c, err := w.Sampler.Sample(ctx, request)
+	if err == nil && c.FinishReason == policy.FinishLength {
+		err = fmt.Errorf("rollout.max_reply: a reply has more than %d tokens: want more", request.MaxTokens)
+	}
+	return c, err
 }
 
 // draw returns the exercises of one step as a batch to learn from. A demonstration
@@ -243,8 +259,10 @@ func demonstrations(ctx context.Context, engine *rollout.Engine, jobs []rollout.
 	closed := make([]*trajectory.Trajectory, 0, len(played))
 	for i, t := range played {
 		switch {
+		case t.Status == trajectory.ContextOverflow && len(t.Segments) == 0:
+			return nil, fmt.Errorf("%w of task %s: %s: want a larger condense.high", ErrDemonstration, jobs[i].Task.ID, t.Error)
 		case !t.Status.Trainable():
-			return nil, fmt.Errorf("demonstration of task %s: %s", jobs[i].Task.ID, t.Error)
+			return nil, fmt.Errorf("%w of task %s: %s", ErrDemonstration, jobs[i].Task.ID, t.Error)
 		case len(t.Segments) > 0:
 			closed = append(closed, t)
 		}

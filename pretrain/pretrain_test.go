@@ -2,6 +2,8 @@ package pretrain
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/infinirl/infinirl/condense"
@@ -129,5 +131,24 @@ func TestBadStagesAreNamed(t *testing.T) {
 		if c.Validate(2) == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// A demonstration that the settings cannot hold is an error, not one row less to learn.
+func TestDemonstrationsMustFit(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Stages: []Stage{{Steps: 1, Rows: 2, LearningRate: 0.1, Windows: map[string]float64{condense.ToolFIFO: 1}}}}
+	p, opts := parts(t), options
+	opts.MaxReply = 2
+	if err := Run(context.Background(), cfg, p, opts); !errors.Is(err, ErrDemonstration) || !strings.Contains(err.Error(), "rollout.max_reply") {
+		t.Errorf("replies of two tokens: error %v", err)
+	}
+	p.Condenser = func(rule string) (condense.Condenser, error) {
+		cfg := condense.DefaultFor(rule, 20)
+		cfg.Low = 10
+		return condense.New(cfg)
+	}
+	if err := Run(context.Background(), cfg, p, options); !errors.Is(err, ErrDemonstration) || !strings.Contains(err.Error(), "condense.high") {
+		t.Errorf("a window of 20 tokens: error %v", err)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
@@ -263,3 +265,26 @@ func check(t *testing.T, out Output, err error) {
 		t.Fatalf("output of %d rows: %v", len(out.Rows), err)
 	}
 }
+
+// Whoever waits in vain hears why the last try failed.
+func TestTheLastTryIsTold(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "starting up", http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	patience := errors.New("out of patience")
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		defer time.AfterFunc(100*time.Millisecond, func() { cancel(patience) })
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	if _, err := Dial(ctx, Config{URL: server.URL, Transport: transport}); !errors.Is(err, patience) || !strings.Contains(err.Error(), "starting up") {
+		t.Errorf("error %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

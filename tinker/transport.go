@@ -40,8 +40,8 @@ func (c *Client) ask(ctx context.Context, method, path string, request, response
 		if time.Since(start) > c.cfg.Patience {
 			return policy.Transient(fmt.Errorf("given up after %v: %w", time.Since(start).Round(time.Second), err))
 		}
-		if err := again.pause(ctx); err != nil {
-			return err
+		if ended := again.pause(ctx); ended != nil {
+			return fmt.Errorf("%w (the last try: %v)", ended, err)
 		}
 	}
 }

@@ -61,6 +61,39 @@ func TestRunsThatMostlyFailStop(t *testing.T) {
 	}
 }
 
+// everyOther is an environment of which every other trajectory fails, once both
+// evaluations have been played.
+type everyOther struct {
+	env.Tasks
+	n *atomic.Int64
+}
+
+func (e everyOther) New(seed uint64) env.Environment {
+	n := e.n.Add(1)
+	return &failingEnvironment{Environment: e.Tasks.New(seed), fails: n > 32+16+16 && n%2 == 0}
+}
+
+// Where failures leave groups of one, the error tells of the failures.
+func TestFailuresThatLeaveNothingToCompare(t *testing.T) {
+	t.Parallel()
+	cfg := small(t, "advantage.estimator=grpo", "train.truncated=zero", "rollout.group_size=2", "rollout.concurrency=1")
+	run, err := assembly.Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	parts := run.Parts
+	parts.Tasks = everyOther{run.Tasks, new(atomic.Int64)}
+	trainer, err := train.New(parts, cfg.Loop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = trainer.Run(context.Background(), train.Options{Dir: filepath.Join(t.TempDir(), "run"), Description: []byte("{}\n")})
+	if err == nil || !strings.Contains(err.Error(), "trajectories failed, the first one so:") || !strings.Contains(err.Error(), "the sandbox is gone") {
+		t.Errorf("error %v, want one that tells of the failures", err)
+	}
+}
+
 // unversioned samples from new weights and does not say so.
 type unversioned struct{ policy.Sampler }
 

@@ -33,7 +33,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	if err := mostFailed(played); err != nil {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
-	if name := r.cfg.Train.SuccessMetric; !metrics.states(name) {
+	if name := r.cfg.Train.SuccessMetric; !metrics.states(name) && r.shouldState(metrics, name) {
 		return metrics, inputError{fmt.Errorf("train.success_metric: %q: environment %s states no such metric: want one of %s", name, r.Tasks.Name(),
 			strings.Join(append([]string{Success}, slices.Sorted(maps.Keys(metrics.Environment))...), ", "))}
 	}
@@ -53,6 +53,9 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 
 	start = time.Now()
 	if err := r.assignCredit(ctx, b); err != nil {
+		if n, first := countStatus(played, trajectory.Failed); n > 0 { // often why
+			err = fmt.Errorf("%w; %d of %d trajectories failed, the first one so: %s", err, n, len(played), first)
+		}
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	if metrics.Credit, err = creditOf(b, r.cfg.Advantage); err != nil {
@@ -72,6 +75,13 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	metrics.Timing.RolloutTokensPerSecond = metrics.TokensPerTrajectory * float64(metrics.Trajectories) / metrics.Timing.RolloutSeconds
 	metrics.Timing.TrainTokensPerSecond = float64(metrics.RowTokens) * float64(r.cfg.Train.Epochs) / metrics.Timing.TrainSeconds
 	return metrics, nil
+}
+
+// shouldState tells whether a metric that a step lacks is one that the environment does not
+// have: it may be one that trajectories state at their end, to which none came.
+func (r *run) shouldState(m StepMetrics, name string) bool {
+	before := slices.ContainsFunc(r.history, func(m StepMetrics) bool { return m.states(name) })
+	return !before && m.Failed+m.Truncated < m.Trajectories
 }
 
 // summarise returns the metrics of trajectories as they were played.

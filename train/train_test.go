@@ -555,3 +555,12 @@ func TestSuccessMetricMustBeStated(t *testing.T) {
 		t.Errorf("error %v, want one that says which there are", err)
 	}
 }
+
+// A metric that trajectories state at their end is not missed where none came to one.
+func TestSuccessMetricOfTruncatedTrajectories(t *testing.T) {
+	t.Parallel()
+	cfg := small(t, "train.success_metric=right_keys", "eval.tasks=2", "rollout.max_turns=1", "train.steps=1")
+	if _, err := assembly.Train(context.Background(), cfg, train.Options{Dir: filepath.Join(t.TempDir(), "run")}); err != nil {
+		t.Error(err)
+	}
+}

@@ -236,7 +236,7 @@ func (r *Renderer) learnFormat(o Options) error {
 			if len(fit) > 0 {
 				found = " (" + strings.Join(fit, ", ") + ")"
 			}
-			return fmt.Errorf("call format: the template writes calls as %d of the formats known do%s, want exactly one: set --call-format (in Go, Options.CallFormat) to one of %s",
+			return fmt.Errorf("call format: the template writes calls as %d of the formats known do%s, want exactly one: set --call-format or chat.call_format (in Go, Options.CallFormat) to one of %s",
 				len(fit), found, strings.Join(callformat.Names(), ", "))
 		}
 		o.CallFormat = fit[0]

@@ -19,10 +19,10 @@ import (
 type ablateCommand struct {
 	settings
 	Over      string       `help:"What is compared: credit (ways to assign it) or condense (rules that cut)." default:"credit" enum:"credit,condense"`
-	Methods   []string     `help:"Methods to compare, of the list above. Default: all." placeholder:"NAME"`
+	Methods   methodNames  `help:"Methods to compare, of the list above. Default: all." placeholder:"NAME"`
 	Grid      []string     `help:"Alternatives that each method is tried with, between bars, each one or more KEY=VALUE: every --grid multiplies the methods." placeholder:"ALTERNATIVES" sep:"none"`
-	Seeds     int          `help:"Number of seeds, counted up from the configuration's." default:"3"`
-	Threshold float64      `help:"What train.success_metric must reach for a method to have learnt." default:"0.9"`
+	Seeds     *int         `help:"Number of seeds, counted up from the configuration's. Default: 3." placeholder:"N"`
+	Threshold *float64     `help:"What train.success_metric must reach for a method to have learnt. Default: 0.9." placeholder:"VALUE"`
 	Parallel  int          `help:"Runs at once, each on its share of the cores; 1 shows each step of each run." default:"1"`
 	Dir       absolutePath `help:"Directory for the runs; it must not exist. Default: runs/ablate-ENV-TIME." placeholder:"DIR" name:"run"`
 	Resume    bool         `help:"Go on with the comparison in --run, with its own configuration: runs that have ended stay as they are."`
@@ -53,26 +53,43 @@ Example:
 }
 
 func (c *ablateCommand) AfterApply() error {
-	if c.Seeds < 1 {
-		return fmt.Errorf("--seeds %d: want 1 or more", c.Seeds)
+	if n := c.seeds(); n < 1 || n > 10_000 {
+		return fmt.Errorf("--seeds %d: want 1 to 10000", n)
+	}
+	if x := c.threshold(); math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("--threshold %v: want a number", x)
 	}
 	if c.Parallel < 1 || c.Parallel > 1024 {
 		return fmt.Errorf("--parallel %d: want 1 to 1024", c.Parallel)
 	}
-	if math.IsNaN(c.Threshold) || math.IsInf(c.Threshold, 0) {
-		return fmt.Errorf("--threshold %v: want a finite number", c.Threshold)
-	}
 	if c.Resume && c.Dir == "" {
 		return errors.New("--resume: which comparison? name its directory with --run DIR")
 	}
-	if c.Resume && (c.given() || len(c.Methods) > 0 || len(c.Grid) > 0) {
-		return errors.New("--resume: the comparison goes on with its own configuration: leave out --config, --env, --set, --seed, --methods, --grid and all that stands for a key")
+	if c.Resume && (c.given() || c.Over != ablation.OverCredit || len(c.Methods) > 0 || len(c.Grid) > 0 || c.Seeds != nil || c.Threshold != nil) {
+		return errors.New("--resume: the comparison goes on with its own configuration: leave out all flags but --run, --parallel and --json")
 	}
 	return nil
 }
 
+func (c *ablateCommand) seeds() int {
+	if c.Seeds == nil {
+		return 3
+	}
+	return *c.Seeds
+}
+
+func (c *ablateCommand) threshold() float64 {
+	if c.Threshold == nil {
+		return 0.9
+	}
+	return *c.Threshold
+}
+
 // plan is what the flags ask for.
 func (c *ablateCommand) plan(cfg config.Config) (ablation.Plan, error) {
+	if x := c.threshold(); cfg.Train.SuccessMetric == train.Success && !(x > 0 && x <= 1) {
+		return ablation.Plan{}, fmt.Errorf("--threshold %v: want more than 0 and at most 1: train.success_metric is a share of trajectories", x)
+	}
 	methods, err := ablation.Methods(c.Over)
 	if err != nil {
 		return ablation.Plan{}, err
@@ -86,7 +103,7 @@ func (c *ablateCommand) plan(cfg config.Config) (ablation.Plan, error) {
 			return ablation.Plan{}, err
 		}
 	}
-	return ablation.Plan{Env: cfg.Env, Over: c.Over, Methods: methods, First: cfg.Seed, Seeds: c.Seeds, Metric: cfg.Train.SuccessMetric, Threshold: c.Threshold}, nil
+	return ablation.Plan{Env: cfg.Env, Over: c.Over, Methods: methods, First: cfg.Seed, Seeds: c.seeds(), Metric: cfg.Train.SuccessMetric, Threshold: c.threshold()}, nil
 }
 
 func (c *ablateCommand) Run(ctx context.Context, std streams) error {

@@ -16,14 +16,14 @@ type advantageCommand struct {
 	In  inputPath  `arg:"" default:"-" help:"Batch to read: .jsonl or .safetensors; - is standard input, either form."`
 	Out outputPath `short:"o" default:"-" placeholder:"FILE" help:"Batch to write: .jsonl or .safetensors; - is standard output."`
 
-	Format       string   `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
-	Estimator    string   `default:"gae" help:"Way to assign credit, from the list above."`
-	Compare      []string `placeholder:"NAME" help:"Print, in place of a batch, what these estimators say of it, and where they differ from the first of them."`
-	Gamma        float64  `default:"1" help:"Discount a trainable token."`
-	Lambda       *float64 `placeholder:"λ" help:"λ of the advantages. Default: 0.95, or 1 where the batch has no values."`
-	CriticLambda float64  `default:"1" help:"λ of the returns."`
-	LambdaAlpha  float64  `default:"0" help:"If above 0, λ of the advantages is 1 − 1/(α·trainable tokens of the trajectory)."`
-	Whiten       bool     `help:"Bring the advantages to mean 0 and variance 1 over the batch."`
+	Format       string      `enum:"auto,jsonl,safetensors,packed" default:"auto" help:"Form to write: ${enum}. auto goes by the name of the output, else it is the form of the input."`
+	Estimator    string      `default:"gae" help:"Way to assign credit, from the list above."`
+	Compare      methodNames `placeholder:"NAME" help:"Print, in place of a batch, what these estimators say of it, and where they differ from the first of them."`
+	Gamma        float64     `default:"1" help:"Discount a trainable token."`
+	Lambda       *float64    `placeholder:"λ" help:"λ of the advantages. Default: 0.95, or 1 where the batch has no values."`
+	CriticLambda float64     `default:"1" help:"λ of the returns."`
+	LambdaAlpha  float64     `default:"0" help:"If above 0, λ of the advantages is 1 − 1/(α·trainable tokens of the trajectory)."`
+	Whiten       bool        `help:"Bring the advantages to mean 0 and variance 1 over the batch."`
 }
 
 func (advantageCommand) Help() string {
@@ -100,6 +100,9 @@ func (c *advantageCommand) Run(ctx context.Context, std streams) error {
 func (c *advantageCommand) compare(ctx context.Context, std streams, cfg, withoutValues advantage.Config) error {
 	if c.Out != "-" {
 		return badInput(fmt.Errorf("--out %s: --compare prints a table and writes no batch: want one of them", c.Out))
+	}
+	if c.Estimator != "gae" {
+		return badInput(fmt.Errorf("--estimator %s: without effect: --compare names the estimators", c.Estimator))
 	}
 	reads := false
 	for _, name := range c.Compare {

@@ -30,6 +30,8 @@ func TestAdvantageCompare(t *testing.T) {
 		{input, "--compare gae,grpo -o x.jsonl", "--out x.jsonl"},
 		{strings.ReplaceAll(golden, `"group_id":"g",`, ""), "--compare gae,grpo", "group"},
 		{"{}", "--compare gae", "stdin"},
+		{input, "--compare=", "--compare: the name is empty"},
+		{input, "--compare gae,grpo --estimator rloo", "--estimator rloo: without effect"},
 	} {
 		code, out, stderr := command(t, test.input, append([]string{"advantage"}, strings.Fields(test.args)...)...)
 		if code != 2 || !strings.Contains(stderr, test.want) || out != "" {

@@ -86,6 +86,7 @@ func TestTinkerBadInput(t *testing.T) {
 		{"right", []string{"--set", "learner.tinker.critic_tokens=[Y, N]"}, 2, "learner.tinker.critic_tokens"},
 		{"right", []string{"--set", "learner.tinker.critic_tokens=[red]"}, 2, "learner.tinker.critic_tokens"},
 		{"right", []string{"--tinker-url", "localhost:80"}, 2, "learner.tinker.url"},
+		{"right", []string{"--tinker-url", address + "/api/v1"}, 2, "without its /api/v1"},
 		{"right", []string{"--base", "x.safetensors"}, 2, "base: without effect"},
 		{"right", []string{"--set", "chat.template=auto"}, 2, "chat.template=words for a model on the server"},
 		{"right", []string{"--learner", "ray"}, 2, `learner.engine: "ray": want embedded or tinker`},
@@ -164,7 +165,7 @@ func TestTrainOnOwnTasks(t *testing.T) {
 func TestOwnTasksBadInput(t *testing.T) {
 	t.Parallel()
 	base, dir := languageModel(t), t.TempDir()
-	write(t, dir, map[string]string{"bad.jsonl": "{\"id\":1,\"question\":\"?\",\"answer\":\"!\"}\n{\"id\":2\n", "unanswered.jsonl": "{\"question\":\"a\"}\n{\"question\":\"b\"}\n"})
+	write(t, dir, map[string]string{"bad.jsonl": "{\"id\":1,\"question\":\"?\",\"answer\":\"!\"}\n{\"id\":2\n", "mute.jsonl": "{\"answer\":\"a\"}\n{\"answer\":\"b\"}\n", "unanswered.jsonl": "{\"question\":\"a\"}\n{\"question\":\"b\"}\n"})
 	numbers := []string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.split=split"}
 	template := []string{"--base", base, "--set", "chat.template=" + filepath.Join(base, "plain.jinja")}
 	for _, test := range []struct {
@@ -187,6 +188,18 @@ func TestOwnTasksBadInput(t *testing.T) {
 		{[]string{"--env", "keytodoor", "--set", "chat.tools=false"}, "chat.tools: without effect"},
 		{append(append([]string{"--corpus", filepath.Join(dir, "gone")}, numbers...), template...), "corpus"},
 		{append(append([]string{"--set", "tasks.mcp=[{name: x}]"}, numbers...), template...), "tasks.mcp: server 1: want a command or a url"},
+		{append(append([]string{"--set", "tasks.mcp=[{command: [x], headers: {a: b}}]"}, numbers...), template...), "tasks.mcp: server 1: headers: without effect"},
+		{append(append([]string{"--env-command", "sh -c 'exit 1'"}, numbers...), template...), "--env-command: sh -c 'exit 1': there is no shell that reads quotes"},
+		{append(append([]string{"--env-command", " "}, numbers...), template...), "--env-command: the value is empty"},
+		{append(append([]string{"--reward-command", "[]"}, numbers...), template...), "--reward-command: []: want a list"},
+		{append(append([]string{"--env-command", "[sh, {a: b}]"}, numbers...), template...), "--env-command: [sh, {a: b}]: want a list"},
+		{append(append([]string{"--env-command", "./tasks.jsonl", "--set", "tasks.dir=../../examples/exec"}, numbers...), template...), "permission denied"},
+		{append(append([]string{"--set", "tasks.dir=no/such"}, numbers...), template...), "tasks.dir: "},
+		{append(append([]string{"--set", "chat.call_format=zzz"}, numbers...), template...), "chat.call_format: call format \"zzz\": want one of"},
+		{append([]string{"--tasks", filepath.Join(dir, "mute.jsonl")}, template...), "mute.jsonl: task \"line 1\": want messages"},
+		{append(append([]string{"--set", "tasks.parallel=0"}, numbers...), template...), "tasks.parallel: 0"},
+		{append([]string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.eval=1"}, template...), "tasks.eval and tasks.clone: 1 and 0"},
+		{append([]string{"--tasks", "../../examples/exec/tasks.jsonl", "--set", "tasks.eval=0"}, template...), "want tasks.eval above 0"},
 		{append(append([]string{"--set", "tasks.page=100"}, numbers...), template...), "tasks.page: without effect"},
 		{[]string{"--env", "keytodoor", "--set", "tasks.page=100"}, "tasks.page: without effect"},
 		{[]string{"--env", "keytodoor", "--base", base}, "condense.high: 80: system and task take"},

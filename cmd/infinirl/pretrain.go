@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"time"
 
 	"github.com/infinirl/infinirl/assembly"
@@ -87,8 +87,15 @@ func (c *pretrainCommand) checkOutput(cfg config.Config) error {
 	if cfg.Base == "" {
 		return checkOutput(string(c.Output))
 	}
-	if _, err := os.Stat(string(c.Output)); err == nil {
+	tried := errors.New("it can be made")
+	err := train.CreateDirectory(string(c.Output), func(string) error { return tried })
+	switch {
+	case errors.Is(err, tried):
+		return nil
+	case errors.Is(err, fs.ErrExist):
 		return badInput(fmt.Errorf("-o %s: it exists: want a new folder", c.Output))
+	case errors.Is(err, train.ErrInput):
+		return badInput(fmt.Errorf("-o %s: %w", c.Output, err))
 	}
-	return nil
+	return err
 }

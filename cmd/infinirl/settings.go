@@ -30,9 +30,9 @@ type settings struct {
 type own struct {
 	File          absolutePath `help:"Tasks of your own: a JSON Lines file (tasks.file). It chooses --env tasks." placeholder:"FILE" name:"tasks"`
 	Tokenizer     absolutePath `help:"Folder of the Hugging Face model whose tokenizer and chat template write the conversations (chat.tokenizer)." placeholder:"DIR"`
-	EnvCommand    givenText    `help:"Program with its arguments that plays the tasks (tasks.env_command). There is no shell; arguments with spaces: a YAML list." placeholder:"COMMAND"`
+	EnvCommand    commandWords `help:"Program with its arguments that plays the tasks (tasks.env_command). There is no shell; arguments with spaces: a YAML list." placeholder:"COMMAND"`
 	EnvURL        givenText    `help:"HTTP endpoint that plays the tasks (tasks.env_url)." placeholder:"URL" name:"env-url"`
-	RewardCommand givenText    `help:"Program with its arguments that grades answers (tasks.reward_command)." placeholder:"COMMAND"`
+	RewardCommand commandWords `help:"Program with its arguments that grades answers (tasks.reward_command)." placeholder:"COMMAND"`
 	RewardURL     givenText    `help:"HTTP endpoint that grades answers (tasks.reward_url)." placeholder:"URL" name:"reward-url"`
 	Corpus        absolutePath `help:"Documents that the tools search and open read: JSON Lines, or a folder of text (tasks.corpus)." placeholder:"PATH"`
 }
@@ -56,13 +56,12 @@ func (s settings) assignments() []string {
 			all = append(all, assign(f.key, f.value))
 		}
 	}
-	for _, f := range []struct{ key, value string }{{"tasks.env_command", string(s.EnvCommand)}, {"tasks.reward_command", string(s.RewardCommand)}} {
-		switch {
-		case f.value == "":
-		case strings.HasPrefix(strings.TrimSpace(f.value), "["): // a list as YAML has it
-			all = append(all, f.key+"="+f.value)
-		default:
-			all = append(all, assign(f.key, strings.Fields(f.value)))
+	for _, f := range []struct {
+		key   string
+		words commandWords
+	}{{"tasks.env_command", s.EnvCommand}, {"tasks.reward_command", s.RewardCommand}} {
+		if len(f.words) > 0 {
+			all = append(all, assign(f.key, f.words))
 		}
 	}
 	return all

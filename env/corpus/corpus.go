@@ -118,7 +118,7 @@ func Open(ctx context.Context, cfg Config) (*Corpus, error) {
 	}
 	found, err := bleve.OpenUsing(cfg.Index, map[string]any{"read_only": true})
 	if err != nil {
-		return nil, fmt.Errorf("corpus: index %s: %w", cfg.Index, err)
+		return nil, fmt.Errorf("corpus: index %s: %w: want an index, or a new folder for one", cfg.Index, err)
 	}
 	if of, err := found.GetInternal(markKey); err != nil || string(of) != mark {
 		return nil, errors.Join(fmt.Errorf("corpus: index %s: it is of other documents, or not of this version: remove it or name another folder", cfg.Index), err, found.Close())

@@ -221,6 +221,11 @@ func TestAnIndexOfOtherDocumentsIsRefused(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
+	none := cfg
+	none.Index = t.TempDir()
+	if _, err := Open(context.Background(), none); err == nil || !strings.Contains(err.Error(), "want an index, or a new folder for one") {
+		t.Errorf("a folder that is no index: error %v", err)
+	}
 	// Two at a time may read one.
 	opened(t, cfg)
 	opened(t, cfg)

@@ -549,6 +549,7 @@ func TestBadConfigurations(t *testing.T) {
 		"bytes an answer":                      func(c *Config) { c.MaxTrajectory = 1 },
 		"tools.budget":                         func(c *Config) { c.Budget.Most = 3 },
 		"executable file not found":            func(c *Config) { c.Command.Args = []string{"no-such-program-anywhere"} },
+		"no-such-program: ":                    func(c *Config) { c.Command.Args = []string{"./no-such-program"} },
 		"no such file":                         func(c *Config) { c.Command.Dir = filepath.Join("no", "such", "folder") },
 		"want http:// or https://":             func(c *Config) { c.Command.Args, c.URL = nil, "localhost:80" },
 	} {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -45,10 +46,14 @@ func (c Command) Check() error {
 			return fmt.Errorf("command %s: folder %s: it is none", c.name(), c.Dir)
 		}
 	}
-	built := exec.Command(c.Args[0])
-	built.Dir = c.Dir
-	if built.Err != nil {
-		return fmt.Errorf("command %s: %w", c.name(), built.Err)
+	program := c.Args[0]
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		if program = filepath.Join(c.Dir, program); !strings.Contains(program, "/") {
+			program = "./" + program // not one of PATH
+		}
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("command %s: %w", c.name(), err)
 	}
 	return nil
 }
