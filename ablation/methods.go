@@ -134,4 +134,3 @@ func Expand(methods []Method, dimension string) ([]Method, error) {
 	}
 	return out, nil
 }
-
