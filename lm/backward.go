@@ -16,7 +16,6 @@ type backwardBuffers struct {
 	dv       []float32 // [R, G·d]
 	dh       []float32 // [R, D]
 	dhOut    []float32 // [M, D]
-	zero     []float32 // [M] stands for a gradient that is nil
 
 	low, dLow [projections][]float32 // [rows, rank] scale·x·A and its gradient
 	dLogProb  []float32              // [M] of several rows
