@@ -17,4 +17,4 @@ var onErrands = map[string][]string{
 }
 
 // largeGroups are as many trajectories a step as eight groups of four.
-var largeGroups = []string{"rollout.groups=2", "rollout.group_size=16", "train.actor_lr=0.002"}
+var largeGroups = []string{"rollout.groups=2", "rollout.group_size=16"}

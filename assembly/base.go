@@ -75,6 +75,9 @@ func loadModel(path string) (*lm.Model, error) {
 	if info.IsDir() && train.IsRun(path) {
 		return nil, fmt.Errorf("%s: the directory of a run: want one of its checkpoints, as in checkpoints/step-000000", path)
 	}
+	if info.IsDir() && lm.IsAdapter(actorOf(path)) {
+		return nil, fmt.Errorf("%s: an adapter, which is played on top of its base model: want infinirl eval --run, the folder of the run that it is of", path)
+	}
 	if info.IsDir() {
 		model, err := lm.Load(actorOf(path))
 		if err != nil {

@@ -150,7 +150,7 @@ func (t Tasks) validate() error {
 func (c Config) idleTasks() error {
 	for _, key := range c.chosen {
 		if strings.HasPrefix(key, "tasks.") && c.Env != OwnTasks {
-			return fmt.Errorf("%s: without effect: the environment is %s, not %s", key, c.Env, OwnTasks)
+			return fmt.Errorf("%s: without effect: the environment is %s, not %s: want tasks.file too (--tasks FILE)", key, c.Env, OwnTasks)
 		}
 	}
 	t := c.Tasks

@@ -304,7 +304,7 @@ func TestUnfitTemplates(t *testing.T) {
 	const prompt = `{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 	for name, c := range map[string]struct{ source, format, want string }{
-		"calls ignored":       {turn + prompt, "", "call format: the template writes calls as 0 of the formats known do, want exactly one: set --call-format or chat.call_format (in Go, Options.CallFormat) to one of hermes"},
+		"calls ignored":       {turn + prompt, "", "call format: the template writes calls in none of the formats known: as a rule it knows no tools: want one chosen, by chat.call_format"},
 		"no such format":      {turn + prompt, "xml", `call format "xml": want one of hermes`},
 		"no end of turn":      {"{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }}{% endfor %}" + prompt, "none", "no end of turn"},
 		"end is text":         {"{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }} ###{% endfor %}" + prompt, "none", "want it to begin with a control token"},

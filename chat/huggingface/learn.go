@@ -232,12 +232,12 @@ func (r *Renderer) learnFormat(o Options) error {
 			}
 		}
 		if len(fit) != 1 {
-			found := ""
+			what := "the template writes calls in none of the formats known: as a rule it knows no tools"
 			if len(fit) > 0 {
-				found = " (" + strings.Join(fit, ", ") + ")"
+				what = "the template writes calls in several of the formats known: " + strings.Join(fit, ", ")
 			}
-			return fmt.Errorf("call format: the template writes calls as %d of the formats known do%s, want exactly one: set --call-format or chat.call_format (in Go, Options.CallFormat) to one of %s",
-				len(fit), found, strings.Join(callformat.Names(), ", "))
+			return fmt.Errorf("call format: %s: want one chosen, by chat.call_format in a configuration, --call-format of condense, Options.CallFormat in Go: hermes is the commonest, none is for no tools; all: %s",
+				what, strings.Join(callformat.Names(), ", "))
 		}
 		o.CallFormat = fit[0]
 	}

@@ -61,7 +61,10 @@ def main(arguments):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     try:
-        version = importlib.metadata.version("verl")
+        try:
+            version = importlib.metadata.version("verl")
+        except importlib.metadata.PackageNotFoundError:
+            raise RuntimeError("verl is not installed here: want verl>=0.9.1,<0.10 (pip install 'verl>=0.9.1,<0.10')") from None
         check_version(version)
         import verl  # noqa: F401  loads the plugin
 
