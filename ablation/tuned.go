@@ -1,8 +1,9 @@
 package ablation
 
 // tuned are the settings of each method on each environment that came out best over the
-// grids in docs/results.md, on seeds that no table reports. A method that is not listed
-// keeps what the environment's configuration has.
+// grids in docs/results.md, on seeds that no table reports; where that was a hair's breadth
+// and other seeds said otherwise, an opponent has what was better for it. A method that is
+// not listed keeps what the environment's configuration has.
 var tuned = map[string]map[string][]string{
 	"errands":      onErrands,
 	"errands-luck": onErrands,

@@ -58,22 +58,21 @@ func (r *Run) Train(ctx context.Context, opts train.Options) (*train.Summary, er
 // Open builds the parts of a configuration. Close ends what they start; commands end with
 // ctx too.
 func Open(ctx context.Context, cfg config.Config) (*Run, error) {
-	return build(ctx, cfg, loadBase)
+	return build(ctx, cfg, true, loadBase)
 }
 
 // reopen builds the parts of a run that goes on. The base model is only needed to keep
 // close to, or to adapt: where its file has gone, the shape of the model is that of the newest
 // checkpoint.
 func reopen(ctx context.Context, cfg config.Config, dir string) (*Run, error) {
-	run, err := build(ctx, cfg, func(cfg config.Config) (base, error) {
-		original, err := loadBase(cfg)
+	run, err := build(ctx, cfg, true, func(cfg config.Config) (*lm.Model, error) {
+		base, err := loadBase(cfg)
 		if errors.Is(err, fs.ErrNotExist) && cfg.PPO.KLCoef == 0 && !cfg.Learner.LoRA.Enabled() {
 			if actor, missing := LatestActor(dir); missing == nil {
-				model, err := lm.Load(actor)
-				return base{model: model}, err
+				return lm.Load(actor)
 			}
 		}
-		return original, err
+		return base, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("resume: %w", err)
@@ -81,8 +80,9 @@ func reopen(ctx context.Context, cfg config.Config, dir string) (*Run, error) {
 	return run, nil
 }
 
-// build puts the parts together. load gives the base model of an embedded engine.
-func build(ctx context.Context, cfg config.Config, load func(config.Config) (base, error)) (_ *Run, err error) {
+// build puts the parts together, those too that only training needs if it is to train. load
+// gives the base model of an embedded engine.
+func build(ctx context.Context, cfg config.Config, trains bool, load func(config.Config) (*lm.Model, error)) (_ *Run, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, train.BadInput(err)
 	}
@@ -95,9 +95,9 @@ func build(ctx context.Context, cfg config.Config, load func(config.Config) (bas
 			err = cmp.Or(err, run.Close())
 		}
 	}()
-	var weights base
+	var base *lm.Model
 	if cfg.Learner.Engine == config.EngineEmbedded {
-		if weights, err = load(cfg); err != nil {
+		if base, err = load(cfg); err != nil {
 			return nil, train.BadInput(err)
 		}
 	}
@@ -111,9 +111,9 @@ func build(ctx context.Context, cfg config.Config, load func(config.Config) (bas
 	}
 	parts := train.Parts{Tasks: played.tasks, Renderer: played.renderer, Condenser: condenser}
 	if cfg.Learner.Engine == config.EngineTinker {
-		err = run.remote(ctx, played, &parts)
+		err = run.remote(ctx, played, trains, &parts)
 	} else {
-		err = run.embedded(weights, played, &parts)
+		err = run.embedded(base, played, trains, &parts)
 	}
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func Resume(ctx context.Context, dir string, progress *train.Progress) (summary 
 // Evaluate plays unseen tasks with the base model of a configuration, or with the weights
 // of a checkpoint of a run of it.
 func Evaluate(ctx context.Context, cfg config.Config, checkpoint string, temperature float64, progress *train.Progress) (e train.Evaluation, err error) {
-	run, err := Open(ctx, cfg)
+	run, err := build(ctx, cfg, false, loadBase)
 	if err != nil {
 		return e, err
 	}

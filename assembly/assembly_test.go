@@ -32,7 +32,7 @@ func TestEveryShippedConfigurationOpens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := base.model.NumParameters(); n < 100_000 || n > 1_000_000 {
+		if n := base.NumParameters(); n < 100_000 || n > 1_000_000 {
 			t.Errorf("%s: the base has %d parameters, want a few hundred thousand", name, n)
 		}
 	}

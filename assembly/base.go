@@ -40,29 +40,29 @@ const maxModel = 1 << 40
 
 // loadBase returns the base model of a configuration: the file it names, or the
 // embedded one of its environment.
-func loadBase(cfg config.Config) (base, error) {
+func loadBase(cfg config.Config) (*lm.Model, error) {
 	if cfg.Base != "" {
 		model, err := loadModel(cfg.Base)
 		if err != nil {
-			return base{}, fmt.Errorf("base: %w", err)
+			return nil, fmt.Errorf("base: %w", err)
 		}
-		return base{model, true}, nil
+		return model, nil
 	}
 	if cfg.Env == config.OwnTasks {
-		return base{}, errors.New("base: want the model that is trained: the folder of a Hugging Face model, or --learner tinker and one on a server")
+		return nil, errors.New("base: want the model that is trained: the folder of a Hugging Face model, or --learner tinker and one on a server")
 	}
 	if _, err := World(cfg.Env); err != nil {
-		return base{}, fmt.Errorf("env: %w", err)
+		return nil, fmt.Errorf("env: %w", err)
 	}
 	data, err := bases.Read(cfg.Env)
 	if err != nil {
-		return base{}, fmt.Errorf("base: %w", err)
+		return nil, fmt.Errorf("base: %w", err)
 	}
 	model, err := lm.Unmarshal(data)
 	if err != nil {
-		return base{}, fmt.Errorf("embedded base of %s: %w", cfg.Env, err)
+		return nil, fmt.Errorf("embedded base of %s: %w", cfg.Env, err)
 	}
-	return base{model, true}, nil
+	return model, nil
 }
 
 // loadModel reads a model: one file, a directory with config.json, or a checkpoint of a

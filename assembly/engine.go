@@ -19,36 +19,27 @@ import (
 	"github.com/infinirl/infinirl/train"
 )
 
-// base is the model that an embedded engine starts from.
-type base struct {
-	model *lm.Model
-	// original tells that it is the run's own base model, which a penalty keeps close to.
-	original bool
-}
-
 // embedded adds the engine of this machine to parts.
-func (r *Run) embedded(b base, p played, parts *train.Parts) error {
+func (r *Run) embedded(base *lm.Model, p played, trains bool, parts *train.Parts) error {
 	cfg := r.cfg
-	if err := fits(cfg, b.model, p); err != nil {
+	if err := fits(cfg, base, p); err != nil {
 		return train.BadInput(err)
 	}
-	b.model.Threads = cfg.Threads
+	base.Threads = cfg.Threads
 	settings := embedded.Config{Threads: cfg.Threads, Temperature: cfg.Rollout.Temperature, WeightDecay: cfg.Train.WeightDecay, MaxGradNorm: cfg.Train.MaxGradNorm, LoRA: cfg.Learner.LoRA}
 	settings.LoRA.Seed = cfg.Seed
-	newActor := embedded.TakeActor // in place: nobody else needs the base
-	if cfg.PPO.KLCoef != 0 && b.original {
-		parts.Reference, newActor = embedded.NewReference(b.model, settings), embedded.NewActor
-	}
-	if settings.LoRA.Enabled() {
-		newActor = embedded.NewActor
-	}
 	var err error
-	if readsValues(cfg) { // before anything is trained: it starts from the trunk of the base
-		if parts.Critic, err = embedded.NewCritic(b.model, settings); err != nil {
+	if trains && readsValues(cfg) { // before anything is trained: it starts from the trunk of the base
+		if parts.Critic, err = embedded.NewCritic(base, settings); err != nil {
 			return err
 		}
 	}
-	actor, err := newActor(b.model, settings)
+	newActor := embedded.TakeActor // in its place: nobody else needs the base
+	if settings.LoRA.Enabled() || cfg.PPO.KLCoef != 0 {
+		newActor = embedded.NewActor
+		parts.Reference = embedded.NewReference(base, settings)
+	}
+	actor, err := newActor(base, settings)
 	if err != nil {
 		return err
 	}
@@ -60,7 +51,7 @@ func (r *Run) embedded(b base, p played, parts *train.Parts) error {
 	}
 	r.closes(sampler.Close)
 	parts.Sampler = sampler
-	r.vocabulary, r.model = p.vocabulary, fmt.Sprintf("%d parameters", b.model.NumParameters())
+	r.vocabulary, r.model = p.vocabulary, fmt.Sprintf("%d parameters", base.NumParameters())
 	if trained := actor.Model().NumTrained(); settings.LoRA.Enabled() {
 		r.model += fmt.Sprintf(", %d of an adapter trained", trained)
 	}
@@ -87,7 +78,7 @@ func fits(cfg config.Config, model *lm.Model, p played) error {
 const tinkerKey = "TINKER_API_KEY"
 
 // remote adds a server that speaks the Tinker protocol to parts.
-func (r *Run) remote(ctx context.Context, p played, parts *train.Parts) error {
+func (r *Run) remote(ctx context.Context, p played, trains bool, parts *train.Parts) error {
 	cfg, server := r.cfg, r.cfg.Learner.Tinker
 	profile, err := learnertinker.Lookup(server.Profile)
 	if err != nil {
@@ -124,12 +115,12 @@ func (r *Run) remote(ctx context.Context, p played, parts *train.Parts) error {
 		}
 		return train.BadInput(err)
 	}
-	if readsValues(cfg) {
+	if trains && readsValues(cfg) {
 		if parts.Critic, err = remoteCritic(ctx, client, settings, p, server.CriticTokens); err != nil {
 			return err
 		}
 	}
-	if cfg.PPO.KLCoef != 0 {
+	if trains && cfg.PPO.KLCoef != 0 {
 		if parts.Reference, err = learnertinker.NewReference(ctx, client, settings); err != nil {
 			return err
 		}

@@ -93,11 +93,11 @@ func student(ctx context.Context, cfg config.Config) (*lm.Model, played, error) 
 		return nil, p, train.BadInput(err)
 	}
 	if cfg.Base != "" {
-		b, err := loadBase(cfg)
+		base, err := loadBase(cfg)
 		if err != nil {
 			return nil, p, train.BadInput(err)
 		}
-		return b.model, p, train.BadInput(fits(cfg, b.model, p))
+		return base, p, train.BadInput(fits(cfg, base, p))
 	}
 	shape := cfg.Pretrain.Model
 	shape.VocabSize = p.vocabulary

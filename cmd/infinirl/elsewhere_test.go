@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/infinirl/infinirl/assembly"
@@ -42,7 +43,13 @@ func overTinker(address, dir string, more ...string) []string {
 // A run over a Tinker server starts, ends, goes on and is evaluated from the command line.
 func TestTrainOverTinker(t *testing.T) {
 	t.Setenv("TINKER_API_KEY", "secret-of-the-server")
-	address := tinkerServer(t, tinkertest.Config{Key: "secret-of-the-server"})
+	var models atomic.Int64
+	address := tinkerServer(t, tinkertest.Config{Key: "secret-of-the-server", Fault: func(path string, _ int) (none tinkertest.Fault) {
+		if path == "create_model" {
+			models.Add(1)
+		}
+		return none
+	}})
 	dir := filepath.Join(t.TempDir(), "run")
 	if code, _, stderr := command(t, "", overTinker(address, dir)...); code != 0 {
 		t.Fatal(stderr)
@@ -58,8 +65,12 @@ func TestTrainOverTinker(t *testing.T) {
 	if code, _, stderr := command(t, "", "train", "--resume", "--run", dir); code != 0 {
 		t.Error(stderr)
 	}
+	models.Store(0)
 	if code, stdout, stderr := command(t, "", "eval", "--run", dir, "--count", "4"); code != 0 || !strings.Contains(stdout, "keytodoor") {
 		t.Error(stdout, stderr)
+	}
+	if n := models.Load(); n != 1 {
+		t.Errorf("an evaluation makes %d models on the server, want the policy alone", n)
 	}
 	if code, stdout, stderr := command(t, "", "eval", "--env", "keytodoor", "--learner", "tinker", "--tinker-url", address, "--model", "tiny",
 		"--set", "learner.tinker.rank=0", "--set", "chat.template=words", "--set", "advantage.estimator=grpo", "--count", "4"); code != 0 || !strings.Contains(stdout, "keytodoor") {

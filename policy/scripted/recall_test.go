@@ -5,12 +5,9 @@ import (
 
 	"github.com/infinirl/infinirl/chat"
 	"github.com/infinirl/infinirl/condense"
-	"github.com/infinirl/infinirl/env"
-	"github.com/infinirl/infinirl/env/curriculum"
 	"github.com/infinirl/infinirl/env/keytodoor"
-	"github.com/infinirl/infinirl/policy"
 	"github.com/infinirl/infinirl/policy/scripted"
-	"github.com/infinirl/infinirl/rollout"
+	"github.com/infinirl/infinirl/rollout/rollouttest"
 	"github.com/infinirl/infinirl/token"
 )
 
@@ -28,25 +25,7 @@ func TestExpertInText(t *testing.T) {
 		if rule == condense.None {
 			cfg.High = 1 << 20
 		}
-		condenser, err := condense.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		recall := scripted.NewRecall(text)
-		expert := scripted.New(recall, func(uint64) curriculum.Actor { return world.Expert() })
-		engine, err := rollout.New(world.Tasks, recall, expert, condenser, rollout.Config{MaxReply: 200, MaxTurns: 60, Concurrency: 4, Backoff: policy.DefaultBackoff})
-		if err != nil {
-			t.Fatal(err)
-		}
-		jobs := make([]rollout.Job, 8)
-		for i := range jobs {
-			task := world.Tasks.Task(env.Eval, i)
-			jobs[i] = rollout.Job{Task: task, TrajectoryID: task.ID}
-		}
-		played, err := engine.Collect(t.Context(), jobs, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		played := rollouttest.PlayExpertIn(t, world, scripted.NewRecall(text), cfg, 200, 8)
 		segments := 0
 		for _, p := range played {
 			if segments += len(p.Segments); !p.Success {

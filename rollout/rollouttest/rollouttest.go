@@ -17,12 +17,18 @@ import (
 // reads the prompts' token ids alone and replies in at most reply tokens.
 func PlayExpert(t *testing.T, world curriculum.World, rule condense.Config, reply, tasks int) []*trajectory.Trajectory {
 	t.Helper()
+	return PlayExpertIn(t, world, world.Renderer, rule, reply, tasks)
+}
+
+// PlayExpertIn is PlayExpert in what another renderer writes.
+func PlayExpertIn(t *testing.T, world curriculum.World, renderer scripted.Renderer, rule condense.Config, reply, tasks int) []*trajectory.Trajectory {
+	t.Helper()
 	condenser, err := condense.New(rule)
 	if err != nil {
 		t.Fatal(err)
 	}
-	expert := scripted.New(world.Renderer, func(uint64) curriculum.Actor { return world.Expert() })
-	engine, err := rollout.New(world.Tasks, world.Renderer, expert, condenser, rollout.Config{
+	expert := scripted.New(renderer, func(uint64) curriculum.Actor { return world.Expert() })
+	engine, err := rollout.New(world.Tasks, renderer, expert, condenser, rollout.Config{
 		MaxReply: reply, MaxTurns: 100, Concurrency: 1, Backoff: policy.DefaultBackoff,
 	})
 	if err != nil {
