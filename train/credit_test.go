@@ -42,3 +42,31 @@ func TestCreditBySegment(t *testing.T) {
 		}
 	}
 }
+
+func TestPaidApart(t *testing.T) {
+	t.Parallel()
+	row := func(id string, invIter int, score float64) batch.Row {
+		return batch.Row{TrajectoryID: id, InvIter: invIter, Score: score, HasScore: invIter == 0}
+	}
+	for name, test := range map[string]struct {
+		rows    []batch.Row
+		rewards []float32
+		want    bool
+	}{
+		"the same score":                {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, nil, false},
+		"another score":                 {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 0)}, nil, true},
+		"the same sum, paid elsewhere":  {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 0.5, 0, 1}, false},
+		"rewards along the way":         {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 1, 0, 1}, true},
+		"nothing to be compared with":   {[]batch.Row{row("a", 1, 0), row("a", 0, 1)}, nil, true},
+		"nobody has come to any reward": {[]batch.Row{row("a", 0, 0), row("b", 0, 0), row("c", 0, 0)}, nil, false},
+	} {
+		b := &batch.Batch{Rows: test.rows, CuSeqLens: []int64{0}, Rewards: test.rewards}
+		for range test.rows {
+			b.TokenIDs, b.LossMask = append(b.TokenIDs, 1, 2), append(b.LossMask, false, true)
+			b.CuSeqLens = append(b.CuSeqLens, int64(len(b.TokenIDs)))
+		}
+		if got, err := paidApart(b); err != nil || got != test.want {
+			t.Errorf("%s: %v, %v: want %v", name, got, err, test.want)
+		}
+	}
+}

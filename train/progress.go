@@ -9,18 +9,20 @@ import (
 	"github.com/infinirl/infinirl/terminal"
 )
 
-// Progress shows a run as it goes: a line a step, and on a terminal a status
-// line below them that is redrawn in place.
+// Progress shows a run as it goes: a line a step, and what is being done in between: on a
+// terminal a status line below them that is redrawn in place, elsewhere a line now and then.
 type Progress struct {
 	w      io.Writer
+	status bool
 	screen *terminal.Screen // nil where w is none
-	last   time.Time
+	what   string           // of the latest status
+	last   time.Time        // when it was shown, or began
+	now    func() time.Time
 }
 
-// NewProgress writes to w; the status line appears only if it is a *terminal.Screen and
-// status is true.
+// NewProgress writes to w; status tells whether it hears of what is being done.
 func NewProgress(w io.Writer, status bool) *Progress {
-	p := &Progress{w: w}
+	p := &Progress{w: w, status: status, now: time.Now}
 	if screen, ok := w.(*terminal.Screen); ok && status {
 		p.screen = screen
 	}
@@ -40,15 +42,23 @@ func (p *Progress) Printf(format string, args ...any) {
 	io.WriteString(p.w, terminal.Quote(fmt.Sprintf(format, args...))+"\n")
 }
 
-// Status redraws the status line: what is being done and how far it is. It
-// writes nothing where w is no terminal.
+// Status tells what is being done and how far it is. A terminal's line is redrawn; a log
+// gets a line only of what takes long.
 func (p *Progress) Status(what string, done, total int) {
-	const redraw = 100 * time.Millisecond
-	if p.screen == nil || (done < total && time.Since(p.last) < redraw) {
-		return
+	const redraw, inLog = 100 * time.Millisecond, 30 * time.Second
+	switch now := p.now(); {
+	case !p.status:
+	case p.screen != nil:
+		if done >= total || now.Sub(p.last) >= redraw {
+			p.last = now
+			p.screen.Status(statusLine(what, done, total, terminal.Width(p.screen)))
+		}
+	case what != p.what:
+		p.what, p.last = what, now
+	case done < total && now.Sub(p.last) >= inLog:
+		p.last = now
+		p.Printf("%s: %d of %d", what, done, total)
 	}
-	p.last = time.Now()
-	p.screen.Status(statusLine(what, done, total, terminal.Width(p.screen)))
 }
 
 // statusLine fits any width: the bar gives way first, then the end of what is done.

@@ -35,16 +35,17 @@ type Options struct {
 // run is one training run.
 type run struct {
 	*Trainer
-	dir             string
-	description     []byte
-	progress        *Progress
-	metrics         *metricsFile
-	lock            *os.File // config.yaml, locked as long as the run is at work
-	history         []StepMetrics
-	started         time.Time
-	state           state // after the last step; time and memory are those before started
-	warnedOverflow  bool  // that most trajectories overflow
-	warnedTruncated bool  // that nearly all are truncated
+	dir               string
+	description       []byte
+	progress          *Progress
+	metrics           *metricsFile
+	lock              *os.File // config.yaml, locked as long as the run is at work
+	history           []StepMetrics
+	started           time.Time
+	state             state // after the last step; time and memory are those before started
+	warnedOverflow    bool  // that most trajectories overflow
+	warnedTruncated   bool  // that nearly all are truncated
+	warnedNoAdvantage bool  // that no action is better than another
 }
 
 // Run trains, evaluates on unseen tasks before and after, and returns the summary

@@ -62,6 +62,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 		return metrics, fmt.Errorf("step %d: %w", step+1, err)
 	}
 	metrics.AdvantageMean, metrics.AdvantageStd, metrics.TrainableTokens = describe(b.Advantages, b.LossMask)
+	r.warnNoAdvantage(metrics)
 	metrics.LogProbDriftMean, metrics.LogProbDriftMax = drift(b)
 	if r.cfg.Train.SaveRollouts {
 		if err := r.saveRollouts(step, b); err != nil {
@@ -184,6 +185,16 @@ func (r *run) warnTruncated(m StepMetrics) {
 	r.progress.Printf("warning: %d of %d trajectories are truncated, by rollout.max_turns %d or rollout.max_segments %d: %s", n, m.Trajectories, r.cfg.Rollout.MaxTurns, r.cfg.Rollout.MaxSegments, advice)
 }
 
+// warnNoAdvantage says once, of the first step in which it is so, that no action is better
+// than another: all returns are equal, or all of each group.
+func (r *run) warnNoAdvantage(m StepMetrics) {
+	if m.AdvantageMean != 0 || m.AdvantageStd != 0 || r.warnedNoAdvantage {
+		return
+	}
+	r.warnedNoAdvantage = true
+	r.progress.Printf("warning: step %d: every advantage is 0, so that the policy learns nothing: mean return is %g, success %g: want tasks at which some trajectories do better than others", m.Step, m.ReturnMean, m.Success)
+}
+
 // choose returns the trajectories that are trained on: those that may be, that the
 // window ever held, that are not left out as truncated, and whose policy is not too old.
 func (r *run) choose(played []*trajectory.Trajectory, m *StepMetrics) (chosen []*trajectory.Trajectory) {
@@ -243,13 +254,48 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
 		return err
 	}
-	if err := advantage.Compute(b, r.cfg.Advantage); err != nil {
+	cfg := r.cfg.Advantage
+	if r.readsValues() && cfg.Whiten {
+		if cfg.Whiten, err = paidApart(b); err != nil {
+			return err
+		}
+	}
+	if err := advantage.Compute(b, cfg); err != nil {
 		return err
 	}
 	if r.cfg.Train.ScaleValues {
 		r.critic().measure(b.Returns, b.LossMask)
 	}
 	return nil
+}
+
+// paidApart tells whether trajectories came to different rewards. Where none did, because
+// the task is learnt or out of reach, advantages are what the critic is off by: whitened,
+// that noise would move the policy as far as the credit of any other step.
+func paidApart(b *batch.Batch) (bool, error) {
+	trajectories, err := b.Trajectories()
+	if err != nil {
+		return false, err
+	}
+	var first float64
+	for k, t := range trajectories {
+		paid := t.Score
+		if b.Rewards != nil { // the score is in them
+			paid = 0
+			for _, i := range t.Rows {
+				start, end := b.Span(i)
+				for _, reward := range b.Rewards[start:end] {
+					paid += float64(reward)
+				}
+			}
+		}
+		if k == 0 {
+			first = paid
+		} else if paid != first {
+			return true, nil
+		}
+	}
+	return len(trajectories) == 1, nil
 }
 
 // critic is the critic in the unit of this run's values.

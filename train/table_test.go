@@ -119,3 +119,20 @@ func TestProgressInAFile(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
+
+// A log hears of what takes long, twice a minute, and not of its beginning and end.
+func TestProgressOfWhatTakesLong(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := NewProgress(&out, true)
+	var now time.Time
+	p.now = func() time.Time { return now }
+	for done := range 13 {
+		p.Status("evaluating", done, 12)
+		now = now.Add(10 * time.Second)
+	}
+	p.Status("step 1: rollout", 1, 2)
+	if want := "evaluating: 3 of 12\nevaluating: 6 of 12\nevaluating: 9 of 12\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

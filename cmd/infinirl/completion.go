@@ -10,10 +10,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/configs"
+	"github.com/infinirl/infinirl/learner/tinker"
 )
 
 type completionCommand struct {
@@ -160,6 +162,11 @@ func childOf(node *kong.Node, name string) *kong.Node {
 func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, files bool) {
 	var list []candidate
 	known := true
+	if value.Flag != nil && (value.Name == "methods" || value.Name == "compare") { // lists
+		if comma := strings.LastIndexByte(start, ','); comma >= 0 {
+			start, prefix = start[comma+1:], prefix+start[:comma+1]
+		}
+	}
 	switch {
 	case value.Enum != "":
 		for _, word := range value.EnumSlice() {
@@ -173,6 +180,23 @@ func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, 
 		for _, word := range advantage.Names() {
 			estimator, _ := advantage.Lookup(word)
 			list = append(list, candidate{word, estimator.Summary})
+		}
+	case value.Flag != nil && value.Name == "compare":
+		for _, word := range advantage.Names() {
+			list = append(list, candidate{word: word})
+		}
+	case value.Flag != nil && value.Name == "methods":
+		for _, over := range []string{ablation.OverCredit, ablation.OverCondense} {
+			methods, _ := ablation.Methods(over)
+			for _, m := range methods {
+				list = append(list, candidate{word: m.Name})
+			}
+		}
+	case value.Flag != nil && value.Name == "learner":
+		list = []candidate{{word: config.EngineEmbedded}, {word: config.EngineTinker}}
+	case value.Flag != nil && value.Name == "tinker-profile":
+		for _, profile := range tinker.Profiles() {
+			list = append(list, candidate{word: profile.Name})
 		}
 	case value.Flag != nil && value.Name == "rule":
 		for _, word := range condense.Rules() {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/config"
-	"github.com/infinirl/infinirl/terminal"
 	"github.com/infinirl/infinirl/train"
 )
 
@@ -181,11 +179,5 @@ func override(cfg *config.Config, assignment string) error {
 
 var lineOfAssignment = regexp.MustCompile(`^(--set (?s:.*?): )line \d+: `)
 
-// isTerminal tells whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	_, ok := w.(*terminal.Screen)
-	return ok
-}
-
 // progress shows a long command's progress on standard error.
-func (s streams) progress() *train.Progress { return train.NewProgress(s.err, isTerminal(s.err)) }
+func (s streams) progress() *train.Progress { return train.NewProgress(s.err, true) }

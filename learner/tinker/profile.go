@@ -50,9 +50,12 @@ var (
 	SkyRLFSDP = Profile{Name: "skyrl-fsdp", PPO: true, GradClip: ClipToOne, CriticRole: true}
 )
 
+// Profiles returns all of them.
+func Profiles() []Profile { return []Profile{Hosted, SkyRLJAX, SkyRLFSDP} }
+
 // Lookup returns the profile of a name.
 func Lookup(name string) (Profile, error) {
-	for _, p := range []Profile{Hosted, SkyRLJAX, SkyRLFSDP} {
+	for _, p := range Profiles() {
 		if p.Name == name {
 			return p, nil
 		}
