@@ -76,7 +76,7 @@ func comparePEFTGradients(t *testing.T, m *Model, dir string) {
 	}
 	rows, _ := expected(t, dir)
 	tolerance := 1e-4
-	if m.large { // thirty layers in float32, on both sides
+	if m.large { // thirty layers in float32: PEFT's own are off by 7e-4 there
 		tolerance = 1e-3
 	}
 	count := 0
@@ -90,6 +90,7 @@ func comparePEFTGradients(t *testing.T, m *Model, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	worst := 0.0
 	for _, p := range m.trained.parameters {
 		difference, norm := 0.0, 0.0
 		for i := p.offset; i < p.offset+p.size(); i++ {
@@ -99,7 +100,9 @@ func comparePEFTGradients(t *testing.T, m *Model, dir string) {
 		if !(math.Sqrt(difference) <= tolerance*math.Sqrt(norm)) || norm == 0 {
 			t.Errorf("gradient of %s: off by %.2g of its norm %.2g, want at most %g", p.name, math.Sqrt(difference/norm), math.Sqrt(norm), tolerance)
 		}
+		worst = max(worst, math.Sqrt(difference/norm))
 	}
+	t.Logf("gradients differ by at most %.2g of their norm", worst)
 }
 
 // A fresh adapter changes nothing, shares the base's memory, and leaves it alone when it
