@@ -193,3 +193,11 @@ func (r *Run) start(ctx context.Context, checkpoint string) error {
 	}
 	return r.Sampler.(policy.WeightTaker).TakeWeights(ctx, weights)
 }
+
+// TinkerProfiles names the kinds of servers that learner.tinker.profile can be.
+func TinkerProfiles() (names []string) {
+	for _, p := range learnertinker.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
+}

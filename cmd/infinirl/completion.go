@@ -12,10 +12,10 @@ import (
 
 	"github.com/infinirl/infinirl/ablation"
 	"github.com/infinirl/infinirl/advantage"
+	"github.com/infinirl/infinirl/assembly"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/config"
 	"github.com/infinirl/infinirl/configs"
-	"github.com/infinirl/infinirl/learner/tinker"
 )
 
 type completionCommand struct {
@@ -195,8 +195,8 @@ func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, 
 	case value.Flag != nil && value.Name == "learner":
 		list = []candidate{{word: config.EngineEmbedded}, {word: config.EngineTinker}}
 	case value.Flag != nil && value.Name == "tinker-profile":
-		for _, profile := range tinker.Profiles() {
-			list = append(list, candidate{word: profile.Name})
+		for _, word := range assembly.TinkerProfiles() {
+			list = append(list, candidate{word: word})
 		}
 	case value.Flag != nil && value.Name == "rule":
 		for _, word := range condense.Rules() {
