@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/infinirl/infinirl/bounded"
 	"github.com/infinirl/infinirl/condense"
 	"github.com/infinirl/infinirl/configs"
@@ -40,6 +42,37 @@ func TestEveryShippedConfigurationLoads(t *testing.T) {
 		back, err := again.YAML()
 		if err != nil || string(back) != string(text) {
 			t.Errorf("%s: written and read again it is another configuration:\n%s\n%s", name, text, back)
+		}
+	}
+}
+
+func TestExamplesLoad(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../examples/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d configurations, %v: want those of the examples", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names struct{ Env string }
+		if err := yaml.Unmarshal(text, &names); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		cfg, err := Shipped(names.Env)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := cfg.MergeBytes(text, file); err != nil {
+			t.Error(err)
+		}
+		if err := cfg.Set("base=MODEL"); err != nil {
+			t.Fatal(err)
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }
