@@ -255,7 +255,7 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 		return err
 	}
 	cfg := r.cfg.Advantage
-	if r.readsValues() && cfg.Whiten {
+	if r.readsValues() && cfg.Whiten && cfg.Gamma == 1 { // below 1 it matters when one is paid
 		if cfg.Whiten, err = paidApart(b); err != nil {
 			return err
 		}
