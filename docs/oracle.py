@@ -69,8 +69,8 @@ class Counts:
     def features(self):
         newest = np.zeros(self.v, np.float32)
         np.add.at(newest, self.text[-NEWEST:], 1)
-        said = self.all[:self.v]  # again: what was shown, and then taken
-        return np.concatenate([self.all, newest, said >= 2, said >= 3])
+        seen = self.all[:self.v]  # twice: shown, and then taken
+        return np.concatenate([self.all, newest, seen >= 2, seen >= 3])
 
 
 def samples(batches):

@@ -6,6 +6,7 @@ import (
 
 	"github.com/infinirl/infinirl/advantage"
 	"github.com/infinirl/infinirl/batch"
+	"github.com/infinirl/infinirl/trajectory"
 )
 
 func TestCreditBySegment(t *testing.T) {
@@ -43,7 +44,7 @@ func TestCreditBySegment(t *testing.T) {
 	}
 }
 
-func TestPaidApart(t *testing.T) {
+func TestPaidAlike(t *testing.T) {
 	t.Parallel()
 	row := func(id string, invIter int, score float64) batch.Row {
 		return batch.Row{TrajectoryID: id, InvIter: invIter, Score: score, HasScore: invIter == 0}
@@ -53,19 +54,21 @@ func TestPaidApart(t *testing.T) {
 		rewards []float32
 		want    bool
 	}{
-		"the same score":                {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, nil, false},
-		"another score":                 {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 0)}, nil, true},
-		"the same sum, paid elsewhere":  {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 0.5, 0, 1}, false},
-		"rewards along the way":         {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 1, 0, 1}, true},
-		"nothing to be compared with":   {[]batch.Row{row("a", 1, 0), row("a", 0, 1)}, nil, true},
-		"nobody has come to any reward": {[]batch.Row{row("a", 0, 0), row("b", 0, 0), row("c", 0, 0)}, nil, false},
+		"the same score":                   {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, nil, true},
+		"another score":                    {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 0)}, nil, false},
+		"the same sum, paid elsewhere":     {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 0.5, 0, 1}, true},
+		"rewards along the way":            {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 1, 0, 1}, false},
+		"nothing to be compared with":      {[]batch.Row{row("a", 1, 0), row("a", 0, 1)}, nil, false},
+		"the same sum, rounded elsewhere":  {[]batch.Row{row("a", 0, 0.1+0.2+0.3), row("b", 0, 0.3+0.2+0.1)}, nil, true},
+		"what is still to come is unknown": {[]batch.Row{{TrajectoryID: "a", HasScore: true, Status: trajectory.Truncated}, row("b", 0, 0)}, nil, false},
+		"nobody has come to any reward":    {[]batch.Row{row("a", 0, 0), row("b", 0, 0), row("c", 0, 0)}, nil, true},
 	} {
 		b := &batch.Batch{Rows: test.rows, CuSeqLens: []int64{0}, Rewards: test.rewards}
 		for range test.rows {
 			b.TokenIDs, b.LossMask = append(b.TokenIDs, 1, 2), append(b.LossMask, false, true)
 			b.CuSeqLens = append(b.CuSeqLens, int64(len(b.TokenIDs)))
 		}
-		if got, err := paidApart(b); err != nil || got != test.want {
+		if got, err := paidAlike(b); err != nil || got != test.want {
 			t.Errorf("%s: %v, %v: want %v", name, got, err, test.want)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *Progress) Status(what string, done, total int) {
 			p.last = now
 			p.screen.Status(statusLine(what, done, total, terminal.Width(p.screen)))
 		}
-	case what != p.what:
+	case what != p.what || done == 0:
 		p.what, p.last = what, now
 	case done < total && now.Sub(p.last) >= inLog:
 		p.last = now

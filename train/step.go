@@ -185,14 +185,15 @@ func (r *run) warnTruncated(m StepMetrics) {
 	r.progress.Printf("warning: %d of %d trajectories are truncated, by rollout.max_turns %d or rollout.max_segments %d: %s", n, m.Trajectories, r.cfg.Rollout.MaxTurns, r.cfg.Rollout.MaxSegments, advice)
 }
 
-// warnNoAdvantage says once, of the first step in which it is so, that no action is better
-// than another: all returns are equal, or all of each group.
+// warnNoAdvantage says once, of the first step in which it is so, that every advantage is 0:
+// without a critic, where all returns are equal, or all of each group.
 func (r *run) warnNoAdvantage(m StepMetrics) {
 	if m.AdvantageMean != 0 || m.AdvantageStd != 0 || r.warnedNoAdvantage {
 		return
 	}
 	r.warnedNoAdvantage = true
-	r.progress.Printf("warning: step %d: every advantage is 0, so that the policy learns nothing: mean return is %g, success %g: want tasks at which some trajectories do better than others", m.Step, m.ReturnMean, m.Success)
+	r.progress.Printf("warning: step %d: every advantage is 0, so that the policy learns nothing: mean return is %g, success %g: want tasks at which some trajectories do better than others, if this goes on",
+		m.Step, m.ReturnMean, m.Success)
 }
 
 // choose returns the trajectories that are trained on: those that may be, that the
@@ -251,14 +252,16 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 			}
 		}
 	}
-	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
-		return err
-	}
 	cfg := r.cfg.Advantage
-	if r.readsValues() && cfg.Whiten && cfg.Gamma == 1 { // below 1 it matters when one is paid
-		if cfg.Whiten, err = paidApart(b); err != nil {
+	if r.readsValues() && cfg.Whiten && cfg.Gamma == 1 {
+		alike, err := paidAlike(b)
+		if err != nil {
 			return err
 		}
+		cfg.Whiten = !alike
+	}
+	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
+		return err
 	}
 	if err := advantage.Compute(b, cfg); err != nil {
 		return err
@@ -269,16 +272,20 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 	return nil
 }
 
-// paidApart tells whether trajectories came to different rewards. Where none did, because
-// the task is learnt or out of reach, advantages are what the critic is off by: whitened,
-// that noise would move the policy as far as the credit of any other step.
-func paidApart(b *batch.Batch) (bool, error) {
+// paidAlike tells whether all of several trajectories came to their end and to the same
+// rewards, because the task is learnt or out of reach. Undiscounted, their advantages are
+// what the critic is off by: whitened, that noise would move the policy as far as the credit
+// of any other step.
+func paidAlike(b *batch.Batch) (bool, error) {
 	trajectories, err := b.Trajectories()
-	if err != nil {
+	if err != nil || len(trajectories) < 2 {
 		return false, err
 	}
-	var first float64
-	for k, t := range trajectories {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, t := range trajectories {
+		if t.Status != trajectory.Finished {
+			return false, nil
+		}
 		paid := t.Score
 		if b.Rewards != nil { // the score is in them
 			paid = 0
@@ -289,13 +296,10 @@ func paidApart(b *batch.Batch) (bool, error) {
 				}
 			}
 		}
-		if k == 0 {
-			first = paid
-		} else if paid != first {
-			return true, nil
-		}
+		least, most = min(least, paid), max(most, paid)
 	}
-	return len(trajectories) == 1, nil
+	const rounding = 1e-6
+	return most-least <= rounding*max(math.Abs(least), math.Abs(most)), nil
 }
 
 // critic is the critic in the unit of this run's values.

@@ -162,7 +162,7 @@ func childOf(node *kong.Node, name string) *kong.Node {
 func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, files bool) {
 	var list []candidate
 	known := true
-	if value.Flag != nil && (value.Name == "methods" || value.Name == "compare") { // lists
+	if value.Target.Type() == reflect.TypeFor[methodNames]() { // a list
 		if comma := strings.LastIndexByte(start, ','); comma >= 0 {
 			start, prefix = start[comma+1:], prefix+start[:comma+1]
 		}
@@ -176,14 +176,10 @@ func valuesOf(value *kong.Value, start, prefix string) (candidates []candidate, 
 		for _, word := range configs.Names() {
 			list = append(list, candidate{word: word})
 		}
-	case value.Flag != nil && value.Name == "estimator":
+	case value.Flag != nil && !value.IsBool() && (value.Name == "estimator" || value.Name == "compare"):
 		for _, word := range advantage.Names() {
 			estimator, _ := advantage.Lookup(word)
 			list = append(list, candidate{word, estimator.Summary})
-		}
-	case value.Flag != nil && value.Name == "compare":
-		for _, word := range advantage.Names() {
-			list = append(list, candidate{word: word})
 		}
 	case value.Flag != nil && value.Name == "methods":
 		for _, over := range []string{ablation.OverCredit, ablation.OverCondense} {

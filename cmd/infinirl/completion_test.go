@@ -33,6 +33,7 @@ var completions = []struct {
 	{"infinirl train --set train.steps=3 --env=s", "--env=search"},
 	{"infinirl advantage --estimator gr", "grpo"},
 	{"infinirl advantage --compare gae,gr", "gae,grpo"},
+	{"infinirl condense --compare=t", "--compare=true"},
 	{"infinirl ablate --methods carry,verl", "carry,verl-v1"},
 	{"infinirl train --learner t", "tinker"},
 	{"infinirl train --tinker-profile skyrl-", "skyrl-fsdp skyrl-jax"},

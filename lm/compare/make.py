@@ -6,7 +6,8 @@ what these compute with them.
 
 Beside each model lies expected.json: rows of tokens with the log-probs of all tokens
 but the first. In its folder "adapter" lie an adapter of PEFT, the same with it, and
-gradients.safetensors: the gradient in float64, by PEFT's names, of minus the mean log-prob.
+gradients.safetensors: the gradient, by PEFT's names, of minus the mean log-prob, computed in
+float64 but for the norms.
 """
 import argparse
 import json
