@@ -46,30 +46,27 @@ func TestCreditBySegment(t *testing.T) {
 
 func TestPaidAlike(t *testing.T) {
 	t.Parallel()
-	row := func(id string, invIter int, score float64) batch.Row {
-		return batch.Row{TrajectoryID: id, InvIter: invIter, Score: score, HasScore: invIter == 0}
-	}
-	for name, test := range map[string]struct {
-		rows    []batch.Row
-		rewards []float32
-		want    bool
-	}{
-		"the same score":                   {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, nil, true},
-		"another score":                    {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 0)}, nil, false},
-		"the same sum, paid elsewhere":     {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 0.5, 0, 1}, true},
-		"rewards along the way":            {[]batch.Row{row("a", 1, 0), row("a", 0, 1), row("b", 0, 1)}, []float32{0.5, 0, 0, 1, 0, 1}, false},
-		"nothing to be compared with":      {[]batch.Row{row("a", 1, 0), row("a", 0, 1)}, nil, false},
-		"the same sum, rounded elsewhere":  {[]batch.Row{row("a", 0, 0.1+0.2+0.3), row("b", 0, 0.3+0.2+0.1)}, nil, true},
-		"what is still to come is unknown": {[]batch.Row{{TrajectoryID: "a", HasScore: true, Status: trajectory.Truncated}, row("b", 0, 0)}, nil, false},
-		"nobody has come to any reward":    {[]batch.Row{row("a", 0, 0), row("b", 0, 0), row("c", 0, 0)}, nil, true},
-	} {
-		b := &batch.Batch{Rows: test.rows, CuSeqLens: []int64{0}, Rewards: test.rewards}
-		for range test.rows {
-			b.TokenIDs, b.LossMask = append(b.TokenIDs, 1, 2), append(b.LossMask, false, true)
-			b.CuSeqLens = append(b.CuSeqLens, int64(len(b.TokenIDs)))
+	played := func(scores ...float64) (all []*trajectory.Trajectory) {
+		for _, score := range scores {
+			all = append(all, &trajectory.Trajectory{Status: trajectory.Finished, Score: score})
 		}
-		if got, err := paidAlike(b); err != nil || got != test.want {
-			t.Errorf("%s: %v, %v: want %v", name, got, err, test.want)
+		return all
+	}
+	cut := played(0, 0)
+	cut[1].Status = trajectory.Truncated
+	for name, test := range map[string]struct {
+		played []*trajectory.Trajectory
+		want   bool
+	}{
+		"the same score":                   {played(1, 1, 1), true},
+		"another score":                    {played(1, 0, 1), false},
+		"the same sum, rounded elsewhere":  {played(0.1+0.2+0.3, 0.3+0.2+0.1), true},
+		"nothing to be compared with":      {played(1), false},
+		"nobody has come to any reward":    {played(0, 0, 0), true},
+		"what is still to come is unknown": {cut, false},
+	} {
+		if got := paidAlike(test.played); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
 }

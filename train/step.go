@@ -52,7 +52,7 @@ func (r *run) step(ctx context.Context, step int) (StepMetrics, error) {
 	metrics.Timing.RolloutSeconds = time.Since(start).Seconds()
 
 	start = time.Now()
-	if err := r.assignCredit(ctx, b); err != nil {
+	if err := r.assignCredit(ctx, closed, b); err != nil {
 		if n, first := countStatus(played, trajectory.Failed); n > 0 { // often why
 			err = fmt.Errorf("%w; %d of %d trajectories failed, the first one so: %s", err, n, len(played), first)
 		}
@@ -226,7 +226,7 @@ func (r *run) whyNone(played []*trajectory.Trajectory, stale int) error {
 }
 
 // assignCredit fills everything the loss needs.
-func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
+func (r *run) assignCredit(ctx context.Context, played []*trajectory.Trajectory, b *batch.Batch) (err error) {
 	switch {
 	case r.cfg.Train.OldLogProbs == "learner":
 		if b.OldLogProbs, err = r.Learner.LogProbs(ctx, b); err != nil {
@@ -252,16 +252,12 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 			}
 		}
 	}
-	cfg := r.cfg.Advantage
-	if r.readsValues() && cfg.Whiten && cfg.Gamma == 1 {
-		alike, err := paidAlike(b)
-		if err != nil {
-			return err
-		}
-		cfg.Whiten = !alike
-	}
 	if err := ppo.ShapeRewards(r.cfg.PPO, b); err != nil {
 		return err
+	}
+	cfg := r.cfg.Advantage
+	if r.readsValues() && cfg.Gamma == 1 && paidAlike(played) {
+		cfg.Whiten = false
 	}
 	if err := advantage.Compute(b, cfg); err != nil {
 		return err
@@ -276,30 +272,19 @@ func (r *run) assignCredit(ctx context.Context, b *batch.Batch) (err error) {
 // rewards, because the task is learnt or out of reach. Undiscounted, their advantages are
 // what the critic is off by: whitened, that noise would move the policy as far as the credit
 // of any other step.
-func paidAlike(b *batch.Batch) (bool, error) {
-	trajectories, err := b.Trajectories()
-	if err != nil || len(trajectories) < 2 {
-		return false, err
+func paidAlike(played []*trajectory.Trajectory) bool {
+	if len(played) < 2 {
+		return false
 	}
 	least, most := math.Inf(1), math.Inf(-1)
-	for _, t := range trajectories {
+	for _, t := range played {
 		if t.Status != trajectory.Finished {
-			return false, nil
+			return false
 		}
-		paid := t.Score
-		if b.Rewards != nil { // the score is in them
-			paid = 0
-			for _, i := range t.Rows {
-				start, end := b.Span(i)
-				for _, reward := range b.Rewards[start:end] {
-					paid += float64(reward)
-				}
-			}
-		}
-		least, most = min(least, paid), max(most, paid)
+		least, most = min(least, t.Score), max(most, t.Score)
 	}
 	const rounding = 1e-6
-	return most-least <= rounding*max(math.Abs(least), math.Abs(most)), nil
+	return most-least <= rounding*max(math.Abs(least), math.Abs(most))
 }
 
 // critic is the critic in the unit of this run's values.
